@@ -1,4 +1,4 @@
-//! Compiles Lua, which lies in `lua-5.4.9` as it is changed for deterministic scripts.
+//! Compiles Lua from `lua-5.4.9`, which is modified for deterministic scripts.
 
 use std::env;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn main() {
     println!("cargo:rerun-if-changed={}", source.display());
     println!("cargo:rerun-if-env-changed=CFLAGS");
     let mut build = cc::Build::new();
-    // With a `__lt`, `a <= b` is `not (b < a)`, as bodies in older logs may want it.
+    // With a `__lt`, `a <= b` is `not (b < a)`, as bodies in older logs may require.
     build.include(&source).define("LUA_COMPAT_LT_LE", None).warnings(false).flag_if_supported("-fno-common");
     if env::var("CARGO_CFG_UNIX").is_ok() {
         build.define("LUA_USE_POSIX", None);
@@ -19,7 +19,7 @@ fn main() {
     if sanitizers.split(',').any(|name| name == "address") {
         // So that the sanitizer sees each block.
         println!("cargo:rustc-cfg=checked_blocks");
-        // Every check that Lua has of itself, next to the sanitizer's.
+        // All of Lua's own checks, in addition to the sanitizer.
         build.flag("-fsanitize=address").flag("-fno-omit-frame-pointer").flag("-g");
         build.define("LUA_USE_APICHECK", None).define("LUAI_ASSERT", None);
     } else if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {

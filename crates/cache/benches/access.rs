@@ -1,8 +1,7 @@
-//! Time of a lookup, by the number of cached segments: it should not depend on it.
+//! Time of a lookup by the number of cached segments, on which it should not depend.
 //!
-//! A query asks for 8 columns of 8 partitions of one object, another object each time. `hit` finds
-//! all of them, `peek` looks at them for a plan, `replace` asks for an object that is new, evicts as
-//! many segments, and loads.
+//! A query asks for 8 columns of 8 partitions of one object, another object each time. `hit` finds all of them, `peek`
+//! checks them for a plan, `replace` asks for a new object, evicts as many segments, and loads.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that cannot go on fails")]
 #![allow(missing_docs, reason = "the macros make public items")]
@@ -76,7 +75,7 @@ fn access(criterion: &mut Criterion) {
                 next = (next + 7919) % objects;
                 &queries[next]
             };
-            // A scan makes its requests just before: they are in the processor's caches whatever the segments are.
+            // A scan has just created its requests, so they are in the processor's caches in any case.
             let mut made = || any().clone();
             group.bench_function(BenchmarkId::new("hit", segments), |bencher| {
                 bencher.iter_batched_ref(

@@ -17,7 +17,7 @@ pub fn column_bytes(chunks: &[ArrayRef]) -> usize {
     chunks.iter().map(|chunk| counted.add(chunk.as_ref())).sum()
 }
 
-/// Buffers that were counted, so that arrays which share some count them once.
+/// Buffers counted so far, so that arrays which share some count them once.
 #[derive(Debug, Default)]
 pub struct CountedBuffers {
     /// Addresses of their data.

@@ -1,4 +1,4 @@
-//! Algorithm 1 of the FlexPushdownDB paper: what to load, and what to evict for it.
+//! Algorithm 1 of the FlexPushdownDB paper: which segments to load, and which to evict for them.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -13,21 +13,21 @@ pub(crate) struct Asked<'a> {
     pub(crate) request: &'a SegmentRequest,
     /// Its partition's position in the request.
     pub(crate) group: usize,
-    /// `None` if nobody asked for it before.
+    /// `None` if it was never requested before.
     pub(crate) slot: Option<SlotId>,
 }
 
 /// A decision of Algorithm 1.
 pub(crate) struct Plan {
-    /// Per group, whether everything that it misses is admitted.
+    /// By group, whether all of its missing segments are admitted.
     pub(crate) whole: Vec<bool>,
-    /// Segments to evict for it, taken out of the order of eviction.
+    /// Segments to evict for it, taken out of the eviction order.
     pub(crate) evictions: Vec<Victim>,
 }
 
 impl State {
-    /// Lines 3 to 12. Looks at the missing segments and at as many victims as would make room for
-    /// them. With `ahead`, one access of each segment is yet to be recorded.
+    /// Lines 3 to 12. Considers the missing segments and as many victims as would make room for them. With `ahead`, one
+    /// access of each segment is yet to be recorded.
     pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], ahead: bool) -> Plan {
         let mut missing: Vec<(Rank, &Asked<'_>)> = asked
             .iter()
@@ -42,8 +42,7 @@ impl State {
             }
         }
 
-        // What this very query needs is no victim, or the partition that it belongs to would fall
-        // short.
+        // Segments that this query needs are not victims, or their own partition would be incomplete.
         let needed: OnceCell<HashSet<SlotId>> = OnceCell::new();
         let is_needed =
             |slot| needed.get_or_init(|| asked.iter().filter_map(|asked| asked.slot).collect()).contains(&slot);
@@ -75,7 +74,7 @@ impl State {
             }
         }
 
-        // Only whole partitions are loaded, and only what they need is evicted.
+        // Only whole partitions are loaded, so only victims for those are evicted.
         let whole: Vec<bool> = short.iter().map(|count| *count == 0).collect();
         let is_whole = |asked: &&&Asked<'_>| whole.get(asked.group).copied().unwrap_or(false);
         let wanted: i64 = admitted.iter().filter(is_whole).map(|asked| signed(asked.request.bytes)).sum();
@@ -108,7 +107,7 @@ impl State {
     }
 }
 
-/// Bytes as a difference; no cache is larger than 8 EiB.
+/// Bytes as a signed number; no cache is larger than 8 EiB.
 pub(crate) fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -16,9 +16,9 @@ use crate::{LoadShare, PinnedSegment, Policy, SegmentKey, SegmentUse};
 /// One segment that a query needs.
 #[derive(Debug, Clone)]
 pub struct SegmentRequest {
-    /// Which one.
+    /// Its key.
     pub key: SegmentKey,
-    /// Bytes that it would take in memory, as well as the caller can tell.
+    /// Estimated bytes in memory.
     pub bytes: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct SegmentRequest {
 pub enum Access {
     /// Cached, and pinned until the answer is dropped.
     Hit(PinnedSegment),
-    /// Not cached yet, but admitted, now or by another query: somebody has to load it.
+    /// Not cached yet, but admitted, now or by another query: a query has to load it.
     Load(LoadShare),
     /// Not cached and not admitted.
     Missing,
@@ -38,7 +38,7 @@ pub enum Access {
 pub struct Accesses {
     /// In the shape of the request.
     pub groups: Vec<Vec<Access>>,
-    /// Segments that were evicted for it.
+    /// Segments evicted for it.
     pub evicted: usize,
 }
 
@@ -47,18 +47,18 @@ pub struct Accesses {
 pub struct CacheCounters {
     /// Requested segments that were cached or being loaded.
     pub hits: u64,
-    /// Requested segments that were not.
+    /// Requested segments that were neither.
     pub misses: u64,
     /// Segments that entered the cache.
     pub admissions: u64,
-    /// Segments that left it to make room.
+    /// Segments evicted to make room.
     pub evictions: u64,
 }
 
 /// One cached segment, for `system.segments`.
 #[derive(Debug, Clone)]
 pub struct SegmentInfo {
-    /// Which one.
+    /// Its key.
     pub key: SegmentKey,
     /// Bytes in memory.
     pub bytes: usize,
@@ -66,7 +66,7 @@ pub struct SegmentInfo {
     pub rows: usize,
     /// Its uses.
     pub uses: SegmentUse,
-    /// The policy's score for them, as of now.
+    /// The policy's current score for them.
     pub benefit: f64,
     /// Whether a query is reading it.
     pub pinned: bool,
@@ -74,8 +74,8 @@ pub struct SegmentInfo {
 
 /// A bounded cache of segments, shared by all queries of a process.
 ///
-/// A lookup costs time for the segments that it asks for and those that are evicted for them, each
-/// O(log n) for n cached ones; so do loads and removals.
+/// A lookup takes time proportional to the requested and evicted segments, each O(log n) for n cached ones; so do loads
+/// and removals.
 #[derive(Debug)]
 pub struct SegmentCache {
     state: Mutex<State>,
@@ -91,9 +91,9 @@ impl SegmentCache {
     /// FlexPushdownDB paper. The outer list has one group per partition; the answer has the same
     /// shape. Keys of one object should share their [`ObjectKey`](crate::ObjectKey).
     ///
-    /// One thing goes past the paper: what a partition misses is admitted together or not at all.
-    /// A partition with one segment short cannot run locally, so loading the others would move
-    /// bytes that save none.
+    /// One deviation from the paper: the missing segments of a partition are admitted together or not at all. A
+    /// partition with one segment missing cannot run locally, so loading the others would move bytes without saving
+    /// any.
     pub fn access(self: &Arc<Self>, groups: &[Vec<SegmentRequest>]) -> Accesses {
         self.locked(|state| {
             state.tick += 1;
@@ -120,9 +120,8 @@ impl SegmentCache {
         })
     }
 
-    /// The answer that [`SegmentCache::access`] would give now, without counting, pinning or admitting
-    /// anything: for plans that are only looked at. Per group: which of it is cached, and whether
-    /// what it misses would be admitted.
+    /// The answer that [`SegmentCache::access`] would give now, without counting, pinning or admitting anything, for
+    /// EXPLAIN. By group: which segments are cached, and whether the missing ones would be admitted.
     pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<(Vec<bool>, bool)> {
         self.locked(|state| {
             let mut last = LastObject::default();
@@ -148,7 +147,7 @@ impl SegmentCache {
         (state.resident, state.reserved)
     }
 
-    /// The most bytes that [`SegmentCache::bytes`] ever summed up to.
+    /// Maximum of the sum of [`SegmentCache::bytes`] so far.
     pub fn bytes_max(&self) -> usize {
         self.state.lock().bytes_max
     }
@@ -158,8 +157,8 @@ impl SegmentCache {
         self.state.lock().limit
     }
 
-    /// Changes the limit and evicts the least beneficial segments down to it. Pinned segments and
-    /// loads under way keep their room until they end; nothing is admitted before that.
+    /// Changes the limit and evicts the least beneficial segments to meet it. Pinned segments and loads under way keep
+    /// their room until they end; nothing is admitted before that.
     pub fn set_limit(&self, limit: usize) {
         self.locked(|state| {
             state.limit = limit;
@@ -167,7 +166,7 @@ impl SegmentCache {
         });
     }
 
-    /// Changes the policy; all segments are ranked anew if it is another.
+    /// Changes the policy; all segments are ranked again if it differs.
     pub fn set_policy(&self, policy: Arc<dyn Policy>) {
         self.locked(|state| {
             if state.policy.name() != policy.name() {
@@ -182,8 +181,8 @@ impl SegmentCache {
         self.locked(State::clear);
     }
 
-    /// Drops the segments and remembered uses of a table that was dropped; what a query is reading or
-    /// loading goes with that query. No lookup finds any of it again.
+    /// Drops the segments and remembered uses of a dropped table; segments that a query is reading or loading go with
+    /// that query. No lookup finds any of them again.
     pub fn remove_table(&self, table: &str) {
         self.locked(|state| {
             let slots = state.index.of_table(table);
@@ -191,7 +190,7 @@ impl SegmentCache {
         });
     }
 
-    /// The same for one object of a table, in all versions.
+    /// [`SegmentCache::remove_table`] for one object of a table, in all versions.
     pub fn remove_object(&self, table: &str, object: &ObjectPath) {
         self.locked(|state| {
             let slots = state.index.of_object(table, object, None);
@@ -199,7 +198,7 @@ impl SegmentCache {
         });
     }
 
-    /// The same for one version of an object that was overwritten or deleted.
+    /// [`SegmentCache::remove_table`] for one version of an object that was overwritten or deleted.
     pub fn remove_version(&self, table: &str, object: &ObjectPath, version: &ObjectVersion) {
         self.locked(|state| {
             let slots = state.index.of_object(table, object, Some(version));
@@ -207,18 +206,17 @@ impl SegmentCache {
         });
     }
 
-    /// The counters as of now.
+    /// Current counters.
     pub fn counters(&self) -> CacheCounters {
         self.state.lock().counters
     }
 
-    /// Segments that are not cached and whose uses are remembered.
+    /// Number of segments that are not cached but whose uses are remembered.
     pub fn remembered(&self) -> usize {
         self.state.lock().remembered()
     }
 
-    /// All cached segments, in no particular order. Those of removed objects are not among them, even
-    /// while a query reads them.
+    /// All cached segments, in no particular order, without those of removed objects, even if a query still reads them.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let state = self.state.lock();
         state
@@ -252,7 +250,7 @@ impl SegmentCache {
                     state.counters.hits += 1;
                     return Access::Load(LoadShare { load });
                 }
-                // The last share is being dropped: its room is free as of now.
+                // The last share is being dropped, so its room is free now.
                 None => state.abandon_slot(id),
             },
             Residency::Absent { .. } => {}
@@ -282,7 +280,7 @@ impl SegmentCache {
         self.locked(|state| state.complete(load, segment))
     }
 
-    /// Runs `work` under the lock, and frees the memory of what left the cache after it.
+    /// Runs `work` under the lock, and frees the memory of removed segments afterwards.
     fn locked<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let (result, freed) = {
             let mut state = self.state.lock();
@@ -294,7 +292,7 @@ impl SegmentCache {
     }
 }
 
-/// All requests with their group's position.
+/// All requests with the position of their group.
 fn requests(groups: &[Vec<SegmentRequest>]) -> impl Iterator<Item = (usize, &SegmentRequest)> {
     groups.iter().enumerate().flat_map(|(group, requests)| requests.iter().map(move |request| (group, request)))
 }

@@ -1,4 +1,4 @@
-//! Which slot is whose, by table, object and version.
+//! Index of slots by table, object and version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use crate::slots::SlotId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectId(u64);
 
-/// Slots by key. A segment is found by its object, once for all segments of a partition that a
-/// query asks for, and then among that object's own; so the segments of an object or a table are
-/// found without looking at others.
+/// Slots by key. A segment is found by its object, once for all segments of a partition that a query requests, and then
+/// among the object's segments; so the segments of an object or a table are found without visiting others.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentIndex {
     tables: HashMap<Arc<str>, HashMap<ObjectPath, Vec<ObjectId>>>,
@@ -39,13 +38,13 @@ struct Position {
 
 impl Position {
     fn of(key: &SegmentKey) -> Self {
-        // All of a key but its object: a part that is added to keys is missed by the compiler here.
+        // All parts of a key except its object: the compiler reports a part added to keys that is missing here.
         let SegmentKey { object: _, partition, column, decoding } = key;
         Self { partition: *partition, column: Arc::clone(column), decoding: *decoding }
     }
 }
 
-/// The object that was looked up last: keys of one object come one after the other.
+/// The last object looked up: keys of one object come one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct LastObject(Option<(Arc<ObjectKey>, ObjectId)>);
 
@@ -57,7 +56,7 @@ impl LastObject {
 }
 
 impl SegmentIndex {
-    /// The slot of `key`. `last` is of lookups between which nothing was removed.
+    /// The slot of `key`. Nothing may be removed between lookups that share `last`.
     pub(crate) fn find(&self, key: &SegmentKey, last: &mut LastObject) -> Option<SlotId> {
         let id = last.is(&key.object).or_else(|| {
             let versions = self.tables.get(&key.object.table)?.get(&key.object.object)?;
@@ -72,7 +71,7 @@ impl SegmentIndex {
         self.objects.get(&id).is_some_and(|object| object.key.version == *version)
     }
 
-    /// The object that `key` is of, made known if it was not, and the key that shares its memory.
+    /// The object of `key`, added if it is new, and the key that shares its memory.
     pub(crate) fn object_of(&mut self, key: &SegmentKey) -> (ObjectId, SegmentKey) {
         let table = self.tables.entry(Arc::clone(&key.object.table)).or_default();
         let versions = table.entry(key.object.object.clone()).or_default();
@@ -91,14 +90,14 @@ impl SegmentIndex {
         (id, SegmentKey { object, ..key.clone() })
     }
 
-    /// Makes `slot` the one of `key`, which is of `object`.
+    /// Makes `slot` the slot of `key`, which belongs to `object`.
     pub(crate) fn insert(&mut self, object: ObjectId, key: &SegmentKey, slot: SlotId) {
         if let Some(object) = self.objects.get_mut(&object) {
             object.slots.insert(Position::of(key), slot);
         }
     }
 
-    /// Forgets the slot of `key`, and its object with the last one.
+    /// Removes the slot of `key`, and its object with the last slot.
     pub(crate) fn remove(&mut self, id: ObjectId, key: &SegmentKey) {
         let Some(object) = self.objects.get_mut(&id) else {
             return;

@@ -1,9 +1,8 @@
 //! The segment cache: columns of partitions, decoded, in the memory of the compute node.
 //!
-//! It decides what is worth keeping by the benefit framework of FlexPushdownDB section 5.2
-//! (Algorithm 1) under a replaceable [`Policy`], shares one fetch between concurrent loads of a
-//! segment, never evicts what a query is reading, and never holds more than its limit, unless that was
-//! lowered below what queries are reading and loading.
+//! It decides which segments to keep by the benefit framework of FlexPushdownDB section 5.2 (Algorithm 1) under a
+//! replaceable [`Policy`], shares one fetch between concurrent loads of a segment, never evicts a segment that a query
+//! is reading, and never exceeds its limit, unless the limit was lowered below the segments being read and loaded.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,8 +34,7 @@
 //! assert!(matches!(cache.access(&want).groups[0][0], Access::Hit(_)));
 //! ```
 //!
-//! Deliberately left out: what a query is, how bytes are fetched, and which route a partition
-//! takes (crate `thermocline-compute`).
+//! Left out: queries, the fetching of bytes, and the routes of partitions (crate `thermocline-compute`).
 
 mod accounting;
 mod admission;

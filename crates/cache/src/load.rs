@@ -15,7 +15,7 @@ use crate::slots::SlotId;
 pub(crate) struct Load {
     cache: Weak<SegmentCache>,
     pub(crate) slot: SlotId,
-    /// Whether somebody has set out to load.
+    /// Whether a query has claimed the load.
     claimed: AtomicBool,
     done: watch::Sender<Progress>,
 }
@@ -51,15 +51,15 @@ pub struct LoadShare {
 /// Duty of the holder of a [`LoadShare`].
 #[derive(Debug)]
 pub enum Claim {
-    /// Load the segment: everybody else waits for it.
+    /// Load the segment: all others wait for it.
     Load(LoadTicket),
-    /// Wait: somebody else set out to load it.
+    /// Wait: another query is loading it.
     Wait(Pending),
 }
 
 impl LoadShare {
-    /// Decides who loads: the first to claim. Whoever gets the ticket must not depend on anybody
-    /// else's progress before completing or dropping it.
+    /// Decides who loads: the first to claim. The holder of the ticket must not depend on the progress of others before
+    /// completing or dropping it.
     pub fn claim(self) -> Claim {
         if self.load.claimed.swap(true, Ordering::AcqRel) {
             Claim::Wait(Pending { done: self.load.done.subscribe() })
@@ -69,28 +69,28 @@ impl LoadShare {
     }
 }
 
-/// The duty to load one segment. Dropped without [`LoadTicket::complete`], it gives the room back
-/// and tells the waiters that nothing comes.
+/// Obligation to load one segment. Dropping it without [`LoadTicket::complete`] gives back the room and tells the
+/// waiters that the load failed.
 #[derive(Debug)]
 pub struct LoadTicket {
     load: Arc<Load>,
 }
 
 impl LoadTicket {
-    /// Makes sure that at least `bytes` are reserved for the segment while it is being loaded;
-    /// `false`, with the reservation as it was, if less beneficial segments cannot give that much.
+    /// Reserves at least `bytes` for the segment while it is loaded; returns `false` and keeps the reservation if less
+    /// beneficial segments cannot give that much.
     pub fn reserve(&self, bytes: usize) -> bool {
         self.load.cache.upgrade().is_some_and(|cache| cache.reserve(&self.load, bytes))
     }
 
-    /// Hands over the loaded column, pinned: arrays for consecutive rows. Returns also whether it
-    /// stays in the cache: one that turns out larger than its reservation may find no room.
+    /// Hands over the loaded column as arrays for consecutive rows, and returns it pinned, with whether it stays in the
+    /// cache: a column that is larger than its reservation may find no room.
     pub fn complete(self, mut chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
         chunks.retain(|chunk| !chunk.is_empty());
         let segment = Arc::new(Segment::new(chunks, Weak::clone(&self.load.cache), self.load.slot));
         let pinned = PinnedSegment::new(Arc::clone(&segment));
         let kept = self.load.cache.upgrade().is_some_and(|cache| cache.complete(&self.load, &segment));
-        // Waiters get the column even if the cache has no room for it: they asked for it.
+        // Waiters get the column even if the cache has no room for it: they requested it.
         self.load.done.send_replace(Progress::Done(pinned.clone()));
         (pinned, kept)
     }
@@ -111,14 +111,14 @@ impl Drop for LoadTicket {
     }
 }
 
-/// A load that somebody else is doing.
+/// A load by another query.
 #[derive(Debug)]
 pub struct Pending {
     done: watch::Receiver<Progress>,
 }
 
 impl Pending {
-    /// Waits for the other load; `None` if it failed, and the caller must fetch for itself.
+    /// Waits for the load; `None` if it failed and the caller must fetch the segment itself.
     pub async fn wait(mut self) -> Option<PinnedSegment> {
         let ended = self.done.wait_for(|progress| !matches!(progress, Progress::Underway)).await;
         match ended.as_deref() {

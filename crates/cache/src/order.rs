@@ -1,13 +1,13 @@
-//! An order of slots that is kept up only where somebody looks.
+//! An order of slots that is updated lazily.
 
 use std::collections::BTreeMap;
 
 use crate::slots::SlotId;
 
-/// Slots by the key that they had when they were put here. Keys may have grown since: whoever takes
-/// the first slot compares, and puts it back under its present key if that is another. So a use of a
-/// slot costs nothing here, and taking the first costs O(log n), once more for each slot that was
-/// used since it was last looked at. A key that shrinks has to be replaced at once.
+/// Slots by the key that they had when they were inserted. Keys may have grown since: when the first slot is taken, its
+/// key is compared, and the slot is reinserted under its current key if that differs. So a use of a slot costs nothing
+/// here, and taking the first costs O(log n), once more for each slot used since it was last visited. A key that
+/// shrinks must be replaced at once.
 #[derive(Debug)]
 pub(crate) struct LazyOrder<K> {
     slots: BTreeMap<K, SlotId>,

@@ -1,25 +1,23 @@
-//! Replacement policies: how much a segment gains from staying in the cache.
+//! Replacement policies: the benefit of keeping a segment in the cache.
 //!
-//! A cache with a million segments cannot score them all again whenever its clock moves. So a policy
-//! yields two numbers for a segment. Its *benefit* is the number of FlexPushdownDB section 5.3, as of
-//! a moment. Its *rank* orders segments as their benefits do, and depends on nothing but the
-//! segment's own uses:
+//! A cache with a million segments cannot score them all again whenever its clock moves. So a policy gives two numbers
+//! for a segment. Its *benefit* is the number of FlexPushdownDB section 5.3 at a moment. Its *rank* orders segments
+//! like their benefits, and depends only on the segment's own uses:
 //!
 //! > for segments a and b that nobody uses in between, rank(a) < rank(b) if and only if
 //! > benefit(a, now) < benefit(b, now), whatever `now` is.
 //!
-//! So a segment changes its place in the cache's order only when it is used. Benefits that change
-//! with time have such a rank too: the recency of LRU is the time of the last access; the nearness
-//! of the next use that Belady's policy goes by is that use's absolute time; and a frequency that
-//! halves every so often keeps its order if, in place of all frequencies being halved, later accesses
-//! count twice as much ([`Rank::scaled`]).
+//! So a segment changes its place in the cache's order only when it is used. Benefits that change with time have such a
+//! rank too: the recency of LRU is the time of the last access; Belady's policy ranks by the absolute time of the next
+//! use; and a frequency that is halved at intervals keeps its order if, instead of halving all frequencies, later
+//! accesses count twice as much ([`Rank::scaled`]).
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Lookups after which an access counts half. Frequencies are halved in steps, not continuously:
-/// between two steps segments with equally many accesses are equal, so that a repeated scan of more
-/// than fits keeps a part of it cached rather than replace each segment before its next use.
+/// Lookups after which an access counts half. Frequencies are halved in steps, not continuously: between two steps,
+/// segments with equally many accesses are equal, so that a repeated scan of more than fits keeps a part cached instead
+/// of replacing each segment before its next use.
 pub const FREQUENCY_HALF_LIFE: u64 = 4096;
 
 /// Accesses of a segment, cached or not.
@@ -34,57 +32,57 @@ pub struct SegmentUse {
 }
 
 impl SegmentUse {
-    /// Records an access at `tick`, which never goes back.
+    /// Records an access at `tick`, which never decreases.
     pub fn record(&mut self, tick: u64) {
         let halvings = epoch(tick).saturating_sub(self.epoch());
-        // In whole numbers, a difference of less than one access disappears. Kept, it would let two
-        // segments in alternating use evict each other for a whole half-life.
+        // In whole numbers, a difference of less than one access disappears. Otherwise two segments in alternating use
+        // would evict each other for a whole half-life.
         self.frequency = self.frequency.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0) + 1;
         self.accesses += 1;
         self.last_access = tick;
     }
 
-    /// Halvings that `frequency` has seen.
+    /// Number of halvings applied to `frequency`.
     fn epoch(&self) -> u64 {
         epoch(self.last_access)
     }
 }
 
-/// Halvings of all frequencies before `tick`.
+/// Number of halvings before `tick`.
 fn epoch(tick: u64) -> u64 {
     tick / FREQUENCY_HALF_LIFE
 }
 
-/// Place of a segment in the order of eviction; the lowest goes first.
+/// Position of a segment in the eviction order; the lowest goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Rank(u128);
 
 impl Rank {
-    /// A moment: the later, the higher.
+    /// Rank of a moment: the later, the higher.
     pub fn of_time(tick: u64) -> Self {
         Self(u128::from(tick))
     }
 
-    /// `value` * 2^`doublings`, exactly and for any number of doublings: the value of something that
-    /// counted `value` when a unit was worth 2^`doublings`. What is not a positive number ranks lowest.
+    /// `value` * 2^`doublings`, exactly and for any number of doublings: the value of a count `value` whose unit was
+    /// worth 2^`doublings`. Anything but a positive number ranks lowest.
     pub fn scaled(value: f64, doublings: u64) -> Self {
         if !value.is_finite() || value <= 0.0 {
             return Self::default();
         }
-        // Bits of positive numbers are in the numbers' order, with the exponent on top of the fraction.
+        // The bits of positive numbers have the numbers' order, with the exponent above the fraction.
         Self(u128::from(value.to_bits()) + (u128::from(doublings) << (f64::MANTISSA_DIGITS - 1)))
     }
 }
 
-/// A replacement policy (FlexPushdownDB section 5.3): nothing but a score.
+/// A replacement policy (FlexPushdownDB section 5.3): only a score.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// The setting's value.
+    /// Its name as a value of the setting.
     fn name(&self) -> &'static str;
 
     /// The benefit of keeping a segment of `bytes` bytes, as of tick `now`.
     fn benefit(&self, uses: &SegmentUse, bytes: usize, now: u64) -> f64;
 
-    /// A rank that orders segments as their benefits do at any time. Changes only when the segment is used.
+    /// A rank that orders segments like their benefits at any time. Changes only when the segment is used.
     fn rank(&self, uses: &SegmentUse, bytes: usize) -> Rank;
 }
 
@@ -106,8 +104,8 @@ impl Policy for Lru {
     }
 }
 
-/// Least frequently used, normalised by size: the benefit is accesses per byte, of which older ones
-/// count less ([`FREQUENCY_HALF_LIFE`]).
+/// Least frequently used, normalised by size: the benefit is accesses per byte, where older ones count less
+/// ([`FREQUENCY_HALF_LIFE`]).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lfu;
 
@@ -132,10 +130,10 @@ impl Policy for Lfu {
     }
 }
 
-/// The policy with that setting value.
+/// The policy with this name.
 ///
 /// # Errors
-/// A sentence that names the text and the policies there are.
+/// A sentence that names the text and the available policies.
 pub fn policy_named(text: &str) -> Result<Arc<dyn Policy>, String> {
     let policies: [Arc<dyn Policy>; 2] = [Arc::new(Lru), Arc::new(Lfu)];
     let names = policies.each_ref().map(|policy| policy.name()).join(", ");

@@ -10,12 +10,12 @@ use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 use crate::slots::SlotId;
 use crate::{SegmentCache, column_bytes};
 
-/// One version of an object as one table reads it: what all its segments' keys share.
+/// One version of an object as one table reads it: the shared part of its segments' keys.
 ///
-/// The version is part of it, so an overwritten object never serves stale data.
+/// Because it contains the version, an overwritten object never serves stale data.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
-    /// Catalog name of the table, or whatever distinguishes two readings of one object.
+    /// Catalog name of the table, or anything that distinguishes two readers of one object.
     pub table: Arc<str>,
     /// The object.
     pub object: ObjectPath,
@@ -23,11 +23,10 @@ pub struct ObjectKey {
     pub version: ObjectVersion,
 }
 
-/// Which column of which partition of which version of which object.
+/// Key of a segment: column, partition, version and object.
 ///
-/// The range is part of the key, so a changed partition size never mixes rows; how the column was
-/// decoded is, so a table that is defined anew under the same name never serves values of its former
-/// type or dialect.
+/// The range is part of the key, so a changed partition size never mixes rows; so is the decoding, and a table that is
+/// redefined under the same name never serves values of its former type or dialect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SegmentKey {
     /// The object, shared by the keys of all its segments.
@@ -36,17 +35,17 @@ pub struct SegmentKey {
     pub partition: PartitionRange,
     /// Name of the column.
     pub column: Arc<str>,
-    /// Fingerprint of how its values were decoded.
+    /// Fingerprint of the decoding of its values.
     pub decoding: Decoding,
 }
 
-/// Fingerprint of all that decides which values the bytes of a column become: type, dialect of the
-/// text, position among its fields.
+/// Fingerprint of everything that determines how a column's bytes become values: type, dialect of the text, position
+/// among its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Decoding(u64);
 
 impl Decoding {
-    /// The fingerprint of `rules`, which are equal where columns decode alike.
+    /// The fingerprint of `rules`, which must be equal for columns that decode alike.
     pub fn of(rules: &impl Hash) -> Self {
         Self(BuildHasherDefault::<DefaultHasher>::default().hash_one(rules))
     }
@@ -54,16 +53,15 @@ impl Decoding {
 
 /// A column in memory, in the chunks in which it was decoded.
 ///
-/// It stays in chunks because whoever buffers batches (a sort, a join's build side) is charged for
-/// every buffer that a batch refers to, whole: batches cut from one large array would each cost as
-/// much as the column.
+/// It stays in chunks because operators that buffer batches (a sort, a join's build side) are charged for every buffer
+/// that a batch refers to, whole: batches cut from one large array would each cost as much as the column.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) chunks: Box<[ArrayRef]>,
     pub(crate) rows: usize,
     /// Memory that the chunks keep alive.
     pub(crate) bytes: usize,
-    /// Twice the number of readers, plus one if the last of them reports its end to the cache.
+    /// Twice the number of readers, plus one if the last of them must report its end to the cache.
     readers: AtomicUsize,
     cache: Weak<SegmentCache>,
     pub(crate) slot: SlotId,
@@ -90,8 +88,8 @@ impl Segment {
         self.readers.load(Ordering::Acquire) >= READER
     }
 
-    /// Makes the last reader report its end to [`SegmentCache::unpinned`]; `false` if there is no
-    /// reader. Under the cache's lock, without which nobody becomes the first reader.
+    /// Makes the last reader report its end to [`SegmentCache::unpinned`]; `false` if there is no reader. Called under
+    /// the cache's lock, without which no first reader can begin.
     pub(crate) fn report_unpinned(&self) -> bool {
         if self.readers.fetch_or(REPORTS, Ordering::AcqRel) >= READER {
             return true;
@@ -113,7 +111,7 @@ pub struct PinnedSegment {
 }
 
 impl PinnedSegment {
-    /// Pins a segment: if it is cached, under the cache's lock.
+    /// Pins a segment; if it is cached, under the cache's lock.
     pub(crate) fn new(segment: Arc<Segment>) -> Self {
         segment.readers.fetch_add(READER, Ordering::AcqRel);
         Self { segment }

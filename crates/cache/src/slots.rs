@@ -1,4 +1,4 @@
-//! Slots: what the cache knows of each segment.
+//! Slots: the cache's knowledge of each segment.
 
 use std::sync::{Arc, Weak};
 
@@ -7,23 +7,23 @@ use crate::load::Load;
 use crate::policy::{Rank, SegmentUse};
 use crate::segment::{Segment, SegmentKey};
 
-/// Number of a slot. It is given to another segment only after the one before has left.
+/// Number of a slot. It is reused only after its segment has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SlotId(u32);
 
-/// One segment that was asked for: its uses, and what the cache has of it.
+/// A segment that was requested: its uses, and its state in the cache.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) key: SegmentKey,
     pub(crate) object: ObjectId,
     pub(crate) uses: SegmentUse,
     pub(crate) residency: Residency,
-    /// Whether its table or object was removed: no lookup finds it, and it goes as soon as its load or its
-    /// last reader ends.
+    /// Whether its table or object was removed: no lookup finds it, and it goes as soon as its load or last reader
+    /// ends.
     pub(crate) removed: bool,
 }
 
-/// Residency of a segment, and what changes it.
+/// Residency of a segment and its transitions.
 ///
 /// ```text
 ///            access: admitted              complete: it fits
@@ -38,23 +38,22 @@ pub(crate) struct Slot {
 pub(crate) enum Residency {
     /// Only its uses are known.
     Absent {
-        /// Its key in the order of forgetting.
+        /// Its key in the order in which uses are forgotten.
         listed: u64,
     },
-    /// Somebody loads it, into `bytes` that are reserved.
+    /// Being loaded, with `bytes` reserved.
     Loading { bytes: usize, load: Weak<Load> },
     /// In memory.
     Cached {
         segment: Arc<Segment>,
-        /// Its key in the order of eviction; `None` while it is out of that order because eviction
-        /// met it pinned.
+        /// Its key in the eviction order; `None` while it is out of that order because eviction found it pinned.
         queued: Option<Place>,
         /// Number of its admission.
         admission: u64,
     },
 }
 
-/// Key in the order of eviction: among equals, the first admitted goes first.
+/// Key in the eviction order: among equals, the first admitted goes first.
 pub(crate) type Place = (Rank, u64);
 
 /// Slots by number. Numbers of vacant slots are used again.

@@ -3,10 +3,10 @@
 //! Invariants:
 //! - `resident` = sum of the bytes of slots that are `Cached`, removed ones included
 //! - `reserved` = sum of the bytes of slots that are `Loading`, removed ones included
-//! - `resident + reserved <= limit`, also at every moment within an operation, unless the limit was
-//!   lowered below what is pinned or being loaded; then it only shrinks
-//! - `victims` holds each `Cached` slot that is not removed, but for those that eviction met pinned:
-//!   their last reader puts them back. So a victim costs no look at the pinned ones before it
+//! - `resident + reserved <= limit` at every moment, also within an operation, unless the limit was lowered below the
+//!   segments that are pinned or being loaded; then the sum only shrinks
+//! - `victims` holds each `Cached` slot that is not removed, except those that eviction found pinned: their last reader
+//!   puts them back. So finding a victim does not revisit pinned slots
 //! - `remembered` holds each `Absent` slot
 //! - the index finds each slot that is not removed
 //! - a slot with a pin is never removed by eviction
@@ -23,8 +23,8 @@ use crate::policy::{Policy, Rank, SegmentUse};
 use crate::segment::{Segment, SegmentKey};
 use crate::slots::{Place, Residency, Slot, SlotId, Slots};
 
-/// Segments whose uses are remembered although they are not cached, at the most, unless more are
-/// cached; those that were not used for longest are forgotten when it is passed.
+/// Maximum number of segments whose uses are remembered although they are not cached, unless more are cached; beyond
+/// it, the least recently used are forgotten.
 pub const REMEMBERED_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -41,11 +41,11 @@ pub(crate) struct State {
     pub(crate) bytes_max: usize,
     pub(crate) tick: u64,
     pub(crate) counters: CacheCounters,
-    /// Segments that left: their memory is freed after the lock is released.
+    /// Removed segments, whose memory is freed after the lock is released.
     pub(crate) freed: Vec<Arc<Segment>>,
 }
 
-/// A segment taken out of the order of eviction, to be evicted or put back.
+/// A segment taken out of the eviction order, to be evicted or put back.
 #[derive(Debug)]
 pub(crate) struct Victim {
     place: Place,
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// The slot of `key`, made if nobody asked for it before.
+    /// The slot of `key`, created if it was never requested before.
     pub(crate) fn slot_of(&mut self, key: &SegmentKey, last: &mut LastObject) -> SlotId {
         if let Some(slot) = self.index.find(key, last) {
             return slot;
@@ -91,13 +91,13 @@ impl State {
         id
     }
 
-    /// Records an access as of now.
+    /// Records an access now.
     pub(crate) fn record(&mut self, id: SlotId) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
         slot.uses.record(self.tick);
-        // A rank that grew is brought up to date when eviction reaches this slot.
+        // A rank that grew is updated when eviction reaches this slot.
         if let Residency::Cached { segment, queued: Some(place), .. } = &mut slot.residency {
             let rank = self.policy.rank(&slot.uses, segment.bytes);
             if rank < place.0 {
@@ -108,12 +108,12 @@ impl State {
         }
     }
 
-    /// Bytes that may still be admitted; negative as long as the limit was lowered below what is held.
+    /// Bytes that may still be admitted; negative while the limit is below the bytes held.
     pub(crate) fn room(&self) -> i64 {
         signed(self.limit) - signed(self.resident + self.reserved)
     }
 
-    /// Takes the least beneficial segment that nobody reads out of the order of eviction.
+    /// Takes the least beneficial unpinned segment out of the eviction order.
     pub(crate) fn take_victim(&mut self) -> Option<Victim> {
         while let Some((mut place, id)) = self.victims.pop_first() {
             let Some(Slot { uses, residency: Residency::Cached { segment, queued, .. }, .. }) = self.slots.get_mut(id)
@@ -141,14 +141,14 @@ impl State {
         }
     }
 
-    /// Evicts a segment that was taken out of the order.
+    /// Evicts a segment taken out of the order.
     pub(crate) fn evict(&mut self, victim: &Victim) {
         self.release(victim.slot);
         self.list(victim.slot);
         self.counters.evictions += 1;
     }
 
-    /// Gives back what a segment or a load has of the limit. The slot is in no order afterwards.
+    /// Releases the room of a segment or a load. The slot is in no order afterwards.
     fn release(&mut self, id: SlotId) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// Remembers the uses of a slot whose segment is gone; drops it if its object was removed.
+    /// Remembers the uses of a slot whose segment is gone; drops the slot if its object was removed.
     fn list(&mut self, id: SlotId) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Reserves room for a load, which there must be.
+    /// Reserves room for a load; the caller has checked that there is room.
     pub(crate) fn begin_load(&mut self, load: &Arc<Load>, bytes: usize) {
         self.unlist(load.slot);
         if let Some(slot) = self.slots.get_mut(load.slot) {
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Bytes reserved for `load`; `None` if it was given up.
+    /// Bytes reserved for `load`; `None` if it was abandoned.
     fn reserved_for(&self, load: &Load) -> Option<usize> {
         match &self.slots.get(load.slot)?.residency {
             Residency::Loading { bytes, load: known } if std::ptr::eq(known.as_ptr(), load) => Some(*bytes),
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// Takes back a load that nobody will finish.
+    /// Abandons a load that will not finish.
     pub(crate) fn abandon(&mut self, load: &Load) {
         if self.reserved_for(load).is_some() {
             self.release(load.slot);
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// Takes back a load whose last share is being dropped.
+    /// Abandons a load whose last share is being dropped.
     pub(crate) fn abandon_slot(&mut self, id: SlotId) {
         self.release(id);
         self.list(id);
@@ -236,8 +236,8 @@ impl State {
         true
     }
 
-    /// Turns a load into a cached segment of its true size; `false` if it turned out too large for
-    /// the room that less beneficial segments can give, or if it was given up or removed meanwhile.
+    /// Turns a load into a cached segment of its true size; `false` if it is too large for the room that less
+    /// beneficial segments can give, or if it was abandoned or removed meanwhile.
     pub(crate) fn complete(&mut self, load: &Load, segment: &Arc<Segment>) -> bool {
         if self.reserved_for(load).is_none() {
             return false;
@@ -263,8 +263,8 @@ impl State {
         true
     }
 
-    /// Evicts segments of a lower rank until there is room for `bytes`, or none if that is not
-    /// enough; returns whether there is.
+    /// Evicts segments of a lower rank until there is room for `bytes`, or none if that is not enough; returns whether
+    /// there is room.
     fn make_room(&mut self, bytes: usize, rank: Rank) -> bool {
         let mut room = self.room();
         let mut taken = vec![];
@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    /// The last reader of a segment that eviction or removal met pinned has ended.
+    /// Called when the last reader of a segment that eviction or removal found pinned has ended.
     pub(crate) fn unpinned(&mut self, segment: &Arc<Segment>) {
         let id = segment.slot;
         let Some(Slot { uses, residency: Residency::Cached { segment: known, queued, admission }, removed, .. }) =
@@ -304,7 +304,7 @@ impl State {
         else {
             return;
         };
-        // Somebody may have begun to read it meanwhile, and will be the last.
+        // Another reader may have begun meanwhile, and will be the last.
         if !Arc::ptr_eq(known, segment) || segment.is_pinned() || queued.is_some() {
             return;
         }
@@ -320,7 +320,7 @@ impl State {
         self.shrink();
     }
 
-    /// Makes slots unknown and drops their segments: at once, or with their last reader or load.
+    /// Removes slots and drops their segments: at once, or with their last reader or load.
     pub(crate) fn remove(&mut self, ids: &[SlotId]) {
         for id in ids {
             self.unlist(*id);
@@ -346,7 +346,7 @@ impl State {
         }
     }
 
-    /// Drops every segment that nobody reads, and all remembered uses.
+    /// Drops every unpinned segment, and all remembered uses.
     pub(crate) fn clear(&mut self) {
         let (kept, dropped): (Vec<_>, Vec<_>) = self.slots.iter().partition(|(_, slot)| match &slot.residency {
             Residency::Absent { .. } => false,
@@ -364,7 +364,7 @@ impl State {
         self.rank_anew();
     }
 
-    /// Ranks all segments by the present policy and uses.
+    /// Ranks all segments again by the current policy and uses.
     pub(crate) fn rank_anew(&mut self) {
         self.victims = LazyOrder::default();
         let ids: Vec<SlotId> = self.slots.iter().map(|(id, _)| id).collect();
@@ -378,12 +378,12 @@ impl State {
         }
     }
 
-    /// Segments of which only the uses are known.
+    /// Number of segments of which only the uses are known.
     pub(crate) fn remembered(&self) -> usize {
         self.remembered.len()
     }
 
-    /// Keeps the memory of uses bounded.
+    /// Bounds the memory of uses.
     pub(crate) fn forget(&mut self) {
         while self.remembered.len() > REMEMBERED_MAX.max(self.victims.len())
             && let Some(((listed, _), id)) = self.remembered.pop_first()

@@ -46,7 +46,7 @@ fn claimed(access: Access) -> LoadTicket {
     }
 }
 
-/// Asks for one group and loads what is admitted; says what was hit, loaded or missing.
+/// Requests one group and loads the admitted segments; returns which were hit, loaded or missing.
 fn touch(cache: &Arc<SegmentCache>, group: &[(u32, &str, usize)]) -> String {
     let requests = group.iter().map(|(partition, name, rows)| request(*partition, name, *rows)).collect();
     cache.access(&[requests]).groups[0]
@@ -248,7 +248,7 @@ fn a_removed_table_object_or_version_leaves_and_nothing_else() {
     assert_eq!(cached(), [false, false, false, true, false]);
     assert_eq!(cache.segments().len(), 1);
     assert_eq!(cache.counters().evictions, 0, "nothing had to make room");
-    // What comes again begins anew.
+    // A segment that comes again starts from zero.
     cache.remove_table("u");
     fill(&cache, &[&old, &new, &beside, &other]);
     assert_eq!(cache.segments().iter().map(|segment| segment.uses.accesses).collect::<Vec<_>>(), [1; 5]);
@@ -297,7 +297,7 @@ fn old_accesses_count_less() {
     }
     let mut lookups = 0;
     while touch(&cache, &[(1, "a", 100)]) == "m" {
-        // Other queries pass in between, as they do.
+        // Other queries run in between.
         (0..FREQUENCY_HALF_LIFE / 4).for_each(|_| drop(cache.access(&[])));
         lookups += 1;
     }
@@ -307,8 +307,8 @@ fn old_accesses_count_less() {
     assert_eq!(cache.segments()[0].benefit, benefit / 2.0, "benefits are as of now");
 }
 
-/// The order of frequencies does not turn while nobody uses a segment, whenever it is looked at, and
-/// an access always raises its rank.
+/// The order of frequencies does not change while nobody uses a segment, at whatever time it is read, and an access
+/// always raises its rank.
 #[test]
 fn ranks_order_segments_as_benefits_do_at_any_time() {
     for seed in 0..200 {
@@ -379,7 +379,7 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
     assert_eq!([0, 10, half + 20, 2 * half].map(accesses), [3, 1, 2, 2]);
 }
 
-/// A small generator with a printed seed; the order of operations is all that is random.
+/// A small generator with a printed seed; only the order of operations is random.
 struct Random(u64);
 
 impl Random {
@@ -406,7 +406,7 @@ fn the_limit_holds_under_random_work() {
                 0 => pins.clear(),
                 1 => tickets.clear(),
                 2 => {
-                    // Loads under way and pinned segments keep what they have.
+                    // Loads under way and pinned segments keep their room.
                     pins.clear();
                     tickets.clear();
                     limit = random.below(40_000) as usize;

@@ -1,4 +1,4 @@
-//! The cache against the plainest implementation of Algorithm 1 that there is.
+//! The cache compared with the simplest possible implementation of Algorithm 1.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -15,7 +15,7 @@ use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 /// Table, object, partition and column of a segment.
 type Name = (u8, u8, u8, u8);
 
-/// A cache of names. It sorts and walks over everything for every decision.
+/// A cache of names that sorts and scans everything for every decision.
 struct Model {
     limit: usize,
     policy: Arc<dyn Policy>,
@@ -58,7 +58,7 @@ impl Model {
         victims.into_iter().map(|(benefit, _, name, bytes)| (benefit, name, bytes)).collect()
     }
 
-    /// Whether each group is admitted whole, and what is evicted for that.
+    /// Whether each group is admitted whole, and the evictions for that.
     fn plan(&self, groups: &[Vec<(Name, usize)>], ahead: bool) -> (Vec<bool>, Vec<Name>) {
         let needed: Vec<Name> = groups.iter().flatten().map(|(name, _)| *name).collect();
         let mut missing = vec![];
@@ -167,7 +167,7 @@ impl Model {
         }
     }
 
-    /// Forgets what is of `gone`.
+    /// Removes the segments that `gone` selects.
     fn remove(&mut self, gone: impl Fn(&Name) -> bool) {
         self.uses.retain(|name, _| !gone(name));
         self.cached.retain(|name, _| !gone(name));
@@ -219,8 +219,8 @@ fn groups(random: &mut Random) -> Vec<Vec<Name>> {
         .collect()
 }
 
-/// Random queries, loads, failures, limits, removals and changes of policy: every answer, every
-/// eviction and every byte as the model has it.
+/// Random queries, loads, failures, limits, removals and changes of policy: every answer, every eviction and every byte
+/// as in the model.
 #[test]
 fn every_decision_is_that_of_the_plain_algorithm() {
     let seeds = match std::env::var("THERMOCLINE_SEED") {
@@ -309,7 +309,7 @@ fn compare(seed: u64) -> usize {
                 }
             }
             16 => {
-                // With readers or loads, what of a lowered limit holds depends on when they end.
+                // With readers or loads, the effect of a lowered limit depends on when they end.
                 readers.clear();
                 tickets.clear();
                 model.pins.clear();

@@ -4,9 +4,9 @@
 //!  database: snapshot, log  --backup-->  snapshot  --restore-->  database: snapshot
 //! ```
 //!
-//! A backup is the state of one place in the log; what comes later is not in it. Both ways every byte
-//! is checked against the manifest while it is copied, and the manifest is written last: a directory
-//! that has one is whole. A backup can also be opened as it is.
+//! A backup is the state at one place in the log, without anything later. Backing up and restoring both check every
+//! byte against the manifest while copying, and write the manifest last: a directory that has one is whole. A backup
+//! can also be opened in place.
 //!
 //! Left out: taking the snapshot, and keeping it until it is copied; the engine does both, so that a
 //! running database can be backed up.

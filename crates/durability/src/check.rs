@@ -1,4 +1,4 @@
-//! Checks a database that nobody has open, file by file, and then as a whole. Changes nothing.
+//! Checks a database that is not open, file by file, and then as a whole. Changes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segme
 use crate::recovery::{Choice, Execute, Halt, Plan, Progress, Rebuild};
 use crate::snapshot::{Manifest, RowFileReader, RowsHeader, SnapshotFile, list_snapshots, read_definitions};
 
-/// What a check has found.
+/// Findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is damaged or missing, and where.
+    /// Damaged or missing files and records, with their places.
     pub problems: Vec<String>,
-    /// What is as it may be after a crash, and what the next start does about it.
+    /// States that a crash may leave, and how the next start deals with them.
     pub notes: Vec<String>,
     /// Snapshots read.
     pub snapshots: u64,
@@ -30,7 +30,7 @@ pub struct Report {
     pub records: u64,
 }
 
-/// A line for each finding, then what was read.
+/// Prints a line for each finding, then the amounts read.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problems.iter().try_for_each(|problem| writeln!(f, "damaged: {problem}"))?;
@@ -46,7 +46,7 @@ impl Report {
         self.problems.is_empty()
     }
 
-    /// Takes an error of what was read as a finding; one of reading stays an error.
+    /// Records an error in the data as a finding; an I/O error stays an error.
     fn found<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -62,7 +62,7 @@ impl Report {
     }
 }
 
-/// Reads every file to its end and compares all checksums. An error is one of reading; the caller has
+/// Reads every file to its end and compares all checksums. Only I/O errors are returned as errors; the caller has
 /// locked the directory.
 pub fn check_files(disk: &dyn Disk) -> Result<Report> {
     let mut report = Report::default();
@@ -94,7 +94,7 @@ pub fn check<X: Execute>(
     let mut report = check_files(disk)?;
     let plan = Plan::make(disk)?;
     match plan.choice() {
-        // Said more exactly by the files, unless one is missing.
+        // The report names this more exactly, unless a file is missing.
         Choice::Refuse(_) | Choice::Show { .. } if report.is_sound() => {
             report.found(plan.wrong().map_or(Ok(()), Err))?;
         }
@@ -123,7 +123,7 @@ fn check_state<X: Execute>(
     members.iter().try_for_each(|member| member.partition.check())
 }
 
-/// Gives back how many rows.
+/// Returns the number of rows.
 fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<u64> {
     let manifest = Manifest::read(disk, position)?;
     read_definitions(disk, &manifest)?;
@@ -174,8 +174,7 @@ fn check_log(disk: &dyn Disk, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Gives back the sequences that a segment begins with and that comes after it; `None` if it has no
-/// header.
+/// Returns the first sequence of a segment and the sequence after its last; `None` if it has no header.
 fn check_segment(
     disk: &dyn Disk,
     segment: SegmentNumber,

@@ -1,5 +1,5 @@
-//! What outlasts a crash: the command log, snapshots, and recovery from them (Anti-Caching 2013, section 2, and the
-//! command logging that it relies on).
+//! Durability: the command log, snapshots, and recovery from them (Anti-Caching 2013, section 2, and the command
+//! logging that it relies on).
 //!
 //! ```text
 //! Batch --> log --> segments --+
@@ -7,8 +7,8 @@
 //! rows --> snapshot -----------+             backup, check
 //! ```
 //!
-//! Deliberately left out: threads that drive the log and snapshots of a running database, and what a logged command
-//! does (`thermocline-transactions`).
+//! Left out: the threads that drive the log and snapshots of a running database, and the execution of logged commands
+//! (`thermocline-transactions`).
 
 pub mod backup;
 pub mod check;

@@ -2,8 +2,8 @@ use std::fmt;
 
 /// A version of the engine's semantics: of what rows a statement or a procedure leaves.
 ///
-/// The command log holds commands, and replay runs them again with the semantics of the program that replays. So
-/// every segment of the log, and the manifest of every snapshot, names the version that it was written with:
+/// The command log holds commands, and replay runs them again with the semantics of the program that replays. So every
+/// segment of the log, and the manifest of every snapshot, names the version with which it was written:
 ///
 /// | files of a version | are |
 /// |---|---|
@@ -12,10 +12,10 @@ use std::fmt;
 /// | that is older | the same, and then a snapshot is taken, so that no later version has to replay them |
 ///
 /// **When to raise [`CURRENT`](Self::CURRENT)**: in the first change since the last release after which the same
-/// commands, on the same rows and with the same seed and time, could leave other rows or other errors: an operator,
-/// a cast, a function, rounding, the order of rows that nothing orders, a library of Lua, the random numbers, which
-/// ids rows get, or what a digest is made of. What is faster and gives the same does not raise it. A line is added
-/// to the list below, and a database of the version before is kept in `tests/formats`.
+/// commands, on the same rows and with the same seed and time, could leave other rows or other errors: an operator, a
+/// cast, a function, rounding, the order of rows that nothing orders, a library of Lua, the random numbers, the ids of
+/// rows, or the contents of a digest. A change that only makes the engine faster does not raise it. A line is added to
+/// the list below, and a database of the version before is kept in `tests/formats`.
 ///
 /// | version | since | what is different |
 /// |---|---|---|
@@ -26,13 +26,13 @@ use std::fmt;
 pub struct Semantics(pub u32);
 
 impl Semantics {
-    /// That of files which do not name theirs.
+    /// Version of files that do not name theirs.
     pub const FIRST: Self = Self(1);
 
-    /// That of this program.
+    /// Version of this program.
     pub const CURRENT: Self = Self(3);
 
-    /// Whether a record's digest is of what was written; before, it was of the rows as they were in the end.
+    /// Whether a record's digest covers the changes as they were written; earlier digests cover the final rows.
     pub(crate) fn digests_changes(self) -> bool {
         self >= Self(3)
     }

@@ -179,8 +179,7 @@ fn reading(criterion: &mut Criterion) {
     }
 }
 
-/// The same 100 times over the first MiB: what the processor alone allows, as
-/// for bytes that have just been received.
+/// The same, 100 times over the first MiB: the limit of the processor alone, as for bytes that were just received.
 fn reading_from_cache(criterion: &mut Criterion) {
     const PASSES: usize = 100;
     let schema = schema();
@@ -208,7 +207,7 @@ fn reading_from_cache(criterion: &mut Criterion) {
     }
 }
 
-/// What one core can read from memory at best.
+/// Maximum memory bandwidth of one core.
 fn memory(criterion: &mut Criterion) {
     let buffer: Vec<u64> = (0..(1_u64 << 30) / 8).collect();
     let mut group = criterion.benchmark_group("memory");

@@ -1,7 +1,7 @@
 //! Schemas in Arrow's own encoding before they are decoded: in the messages of a storage node, and in
 //! the footers of Parquet objects.
 //!
-//! The decoder takes widths, units and numbers of children for granted and panics at others.
+//! The decoder trusts widths, units and numbers of children, and panics at invalid ones.
 
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::{DateUnit, Endianness, Field, IntervalUnit, Precision, Schema, TimeUnit, Type, root_as_message};
@@ -9,7 +9,7 @@ use arrow::ipc::{DateUnit, Endianness, Field, IntervalUnit, Precision, Schema, T
 /// Decodes the schema in an encapsulated message's header.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it, with the column's name.
+/// A sentence that describes the problem, with the column's name.
 pub fn decode_arrow_schema(header: &[u8]) -> Result<arrow::datatypes::Schema, String> {
     let message = root_as_message(header).map_err(|error| error.to_string())?;
     let schema = message.header_as_schema().ok_or("an Arrow message without a schema")?;
@@ -73,7 +73,7 @@ fn check_field(field: &Field<'_>) -> Result<(), String> {
         }
         Type::Map => children == 1 && field.type_as_map().is_some(),
         Type::RunEndEncoded => children == 2,
-        // Neither engine has values of them.
+        // Neither engine has values of these types.
         _ => false,
     };
     if !known {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(decoded.fields(), schema().fields());
     }
 
-    /// Whatever the bytes are, nothing panics.
+    /// No bytes cause a panic.
     #[test]
     fn damaged_schemas() {
         let seed = 0x5eed_a441;

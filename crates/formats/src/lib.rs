@@ -1,4 +1,4 @@
-//! Partitions of objects from their bytes: Parquet and text.
+//! Reading partitions of objects, Parquet and text, from their bytes.
 //!
 //! ```text
 //! RangeSource: a storage node's object store, or requests to a storage node
@@ -7,10 +7,10 @@
 //! Footers, SplitScanner: where partitions begin      PartitionReader --> record batches of some columns
 //! ```
 //!
-//! A storage node and a compute node read partitions with one [`PartitionReader`], so that a row is the same wherever
-//! it is decoded.
+//! A storage node and a compute node read partitions with the same [`PartitionReader`], so that a row is the same
+//! wherever it is decoded.
 //!
-//! Deliberately left out: where objects are (`thermocline-storage`), and the columns of a table that is made of many
+//! Left out: the location of objects (`thermocline-storage`), and the columns of a table made of many objects
 //! (`thermocline-compute`).
 
 mod arrow_types;

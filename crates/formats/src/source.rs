@@ -1,4 +1,4 @@
-//! Byte ranges of one object in one version, wherever they come from.
+//! Byte ranges of one object in one version, from any source.
 
 use std::fmt::Debug;
 use std::ops::Range;

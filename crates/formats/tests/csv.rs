@@ -1,5 +1,4 @@
-//! The reader against arrow-csv, against itself cut differently, and against
-//! broken files.
+//! The reader compared with arrow-csv, with itself on differently cut input, and on broken files.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failing test panics")]
 
 use std::io::Cursor;
@@ -122,7 +121,7 @@ fn random_text(rng: &mut StdRng, data_type: &DataType) -> String {
         }
         text
     };
-    // All lengths alike, rather than nearly always the longest.
+    // Uniform over lengths, instead of nearly always the longest.
     let shift = rng.random_range(0..64);
     match data_type {
         Boolean => ["true", "FALSE", "True", "false"][rng.random_range(0..4)].into(),
@@ -201,7 +200,7 @@ fn random_table(rng: &mut StdRng) -> Table {
             if column > 0 {
                 data += &delimiter;
             }
-            // The first is never NULL, so that no record is an empty line.
+            // The first field is never NULL, so that no record is an empty line.
             if rng.random_bool(null_share) && column > 0 {
                 continue;
             }
@@ -470,7 +469,7 @@ fn null_text_and_quotes() {
     assert_eq!(batch.column(0).null_count(), 1);
     assert_eq!(batch.column(1).null_count(), 2);
 
-    // A NULL text that would be a value.
+    // A NULL text that would otherwise be a value.
     let options = CsvOptions { null_text: "-1".into(), ..no_header() };
     let batch = decode(&schema, &options, b"a,-1\nb,1\n-1,-2\n").unwrap();
     assert_eq!((batch.column(0).null_count(), batch.column(1).null_count()), (1, 1));
@@ -520,7 +519,7 @@ fn errors_name_the_place() {
         (b"x,a\n2\n", "row 1, byte 8: column 'id': 'x' is not a valid Int32"),
         (b"x,a\n2,\"b\"c", "row 1, byte 8: column 'id': 'x' is not a valid Int32"),
     ];
-    // What a value of another type can be mended by is said behind it.
+    // Advice for a value of another type follows the message.
     const ADVICE: &str =
         "; declare the column as VARCHAR to read it as text, or as null_value the text that stands for NULL";
     for (data, expected) in cases {

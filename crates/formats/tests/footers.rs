@@ -1,4 +1,4 @@
-//! Footers are loaded once, shared, and kept within their limit; those that cannot be are refused.
+//! Footers are loaded once, shared, and kept within their limit; those that do not fit are refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -84,7 +84,7 @@ async fn all_who_ask_at_once_share_one_load() {
     let with_pages = join_all((0..50).map(|_| footers.get(&source, true))).await;
     assert!(with_pages.iter().all(|footer| footer.as_ref().unwrap().metadata().column_index().is_some()));
     assert!(object.reads.load(Ordering::Relaxed) - loads <= 2);
-    // From now on everybody gets the one with pages.
+    // From now on everybody gets the footer with pages.
     assert!(footers.get(&source, false).await.unwrap().metadata().offset_index().is_some());
     assert!(object.reads.load(Ordering::Relaxed) - loads <= 2);
 }
@@ -135,7 +135,7 @@ async fn footers_stay_within_their_limit_and_the_nodes_memory() {
     footers.get(&source(&objects[0]), false).await.unwrap();
     assert!(reads(0) > before.0 && reads(9) == before.1, "the last ones are kept, the first are not");
 
-    // What is in use counts as well, kept or not.
+    // Footers in use count as well, kept or not.
     let held = footers.get(&source(&objects[0]), false).await.unwrap();
     cache.set_limit(0);
     assert_eq!((cache.bytes(), pool.reserved()), (0, one), "of {one}");

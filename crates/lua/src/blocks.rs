@@ -1,4 +1,4 @@
-//! Blocks of memory of a machine.
+//! Memory blocks of a machine.
 
 #![expect(unsafe_code, reason = "the allocator of a library in C")]
 
@@ -8,29 +8,29 @@ use std::{fmt, ptr};
 
 /// Alignment of `malloc`, and the step between sizes of small blocks.
 const ALIGNMENT: usize = 16;
-/// Bytes of a small block at most; none is small where every access is checked.
+/// Maximum bytes of a small block; none is small when every access is checked.
 const SMALL_BYTES_MAX: usize = if cfg!(checked_blocks) { 0 } else { ALIGNMENT * SIZES };
 const SIZES: usize = 16;
-/// Bytes of free blocks that are kept.
+/// Maximum bytes of free blocks that are kept.
 const KEPT_BYTES_MAX: usize = 512 << 10;
-/// Bytes of a block at most.
+/// Maximum bytes of a block.
 const BYTES_MAX: usize = isize::MAX as usize - ALIGNMENT;
 
-/// The free blocks of a machine, by size: what a call frees the next one asks for again.
+/// Free blocks of a machine, by size: the blocks that one call frees are requested by the next.
 ///
 /// ```text
 /// free[0], 16 bytes: -> block -> block -> null
 /// free[1], 32 bytes: -> block -> null
 /// ```
 ///
-/// Invariants: each block in a list has that list's size and is in no use; `kept` is the sum of their sizes, at most
+/// Invariants: each block in a list has that list's size and is unused; `kept` is the sum of their sizes, at most
 /// [`KEPT_BYTES_MAX`].
 pub(crate) struct Blocks {
     free: [Cell<*mut Free>; SIZES],
     kept: Cell<usize>,
 }
 
-/// A block that is free.
+/// A free block.
 struct Free {
     next: *mut Free,
 }
@@ -48,13 +48,13 @@ impl fmt::Debug for Blocks {
 }
 
 impl Blocks {
-    /// Whether there can be a block of so many bytes.
+    /// Whether a block can have this many bytes.
     pub const fn can_have(size: usize) -> bool {
         size <= BYTES_MAX
     }
 
-    /// Makes a block of `old_size` bytes one of `size`, with what it had as far as there is room. Null, and the block
-    /// stays as it is, if there is no memory. A size of zero is no block.
+    /// Resizes a block from `old_size` to `size` bytes and keeps its content as far as it fits. Returns null and leaves
+    /// the block unchanged if there is no memory. Size zero means no block.
     ///
     /// # Safety
     /// The block was given by this function for `old_size` bytes, which is zero if there was none, and can have `size`.
@@ -138,7 +138,7 @@ impl Drop for Blocks {
     }
 }
 
-/// Which list blocks of a size are kept in; `None` for large ones.
+/// List for blocks of a size; `None` for large ones.
 #[inline]
 const fn list_of(size: usize) -> Option<usize> {
     if size <= SMALL_BYTES_MAX { Some((size - 1) / ALIGNMENT) } else { None }

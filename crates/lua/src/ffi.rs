@@ -1,4 +1,4 @@
-//! The part of Lua's interface that this crate uses, as `lua-5.4.9` has it.
+//! The part of Lua's interface that this crate uses, from `lua-5.4.9`.
 
 #![expect(unsafe_code, reason = "the interface of a library in C")]
 
@@ -105,12 +105,12 @@ unsafe extern "C-unwind" {
     pub fn thermocline_to_user(state: L, position: c_int, index: *mut c_int) -> *mut c_void;
 }
 
-/// What a value is and has; which of it is there follows from its type.
+/// A value read from the stack; its type determines which fields are set.
 #[repr(C)]
 pub struct Value {
-    /// Where it is, from the bottom.
+    /// Its index from the bottom.
     pub index: c_int,
-    /// Which number it is.
+    /// Whether a number is an integer.
     pub is_integer: c_int,
     pub integer: i64,
     pub number: f64,
@@ -119,7 +119,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Before it is read.
+    /// The state before reading.
     pub const EMPTY: Self =
         Self { index: 0, is_integer: 0, integer: 0, number: 0.0, bytes: std::ptr::null(), length: 0 };
 }
@@ -129,7 +129,7 @@ pub const fn upvalue(number: c_int) -> c_int {
     REGISTRY - number
 }
 
-/// Where a thread keeps a pointer for its user.
+/// Place where a thread keeps a pointer for its user.
 ///
 /// # Safety
 /// The thread is alive.

@@ -1,8 +1,8 @@
-//! Lua 5.4 for scripts that have to do the same again, and to end.
+//! Lua 5.4 for scripts that must be repeatable and must end.
 //!
-//! This crate is the machine: Lua's own code, changed where it would depend on addresses, clocks, locales or the
-//! moment when memory is collected, and where it would run without being counted (`lua-5.4.9/thermocline.h` says
-//! how to find each change); and a face of it that is safe to use.
+//! This crate is the machine: Lua's own code, changed where it would depend on addresses, clocks, locales or the moment
+//! of garbage collection, and where it would run without being counted (`lua-5.4.9/thermocline.h` says how to find each
+//! change); and a safe interface to it.
 //!
 //! ```text
 //!   State --enter--> Stack --call--> a script --> a Function of the Host --> Stack ...
@@ -65,16 +65,16 @@
 //! assert_eq!(run("while true do end"), Err("too many instructions".to_owned()));
 //! ```
 //!
-//! Left out: files, clocks, loading of code, `print`, finalizers and weak tables of scripts; a library
-//! beyond what Lua brings and is the same everywhere; anything that knows of a database.
+//! Left out: files, clocks, loading of code, `print`, finalizers and weak tables of scripts; any library beyond the
+//! deterministic part of Lua's own; anything specific to databases.
 //!
 //! # Why this is safe
 //!
-//! 1. Lua reports an error by jumping over the frames above, which runs no destructor. So nothing that is called
-//!    from Rust raises one: memory is never refused while Rust runs, functions of Lua's that raise for other
-//!    reasons are not called, and scripts are called protected. The two places that raise, below
-//!    `enter_or_raise` and `look` in `state.rs`, own nothing.
-//! 2. A push makes space first; a function that wants more values than a stack may have ends in an error of Lua.
+//! 1. Lua reports an error by jumping over the frames above, which runs no destructor. So no function called from Rust
+//!    raises one: memory is never refused while Rust runs, functions of Lua's that raise for other reasons are not
+//!    called, and scripts are called protected. The two places that raise, below `enter_or_raise` and `look` in
+//!    `state.rs`, own nothing.
+//! 2. A push makes space first; a function that wants more values than a stack can hold ends in an error of Lua.
 //! 3. What is read as a borrow, text and values of Rust, stays on the stack for as long: [`Stack`] panics where
 //!    it would be removed.
 //! 4. Values of Rust lie in blocks with their type, and are dropped when Lua frees the block.

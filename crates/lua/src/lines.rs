@@ -19,7 +19,7 @@ impl Lines<'_> {
         Self { state, lifetime: PhantomData }
     }
 
-    /// The line that runs, of the innermost function of the script with this name; 0 if there is none.
+    /// Current line of the innermost function of the script with this name; 0 if there is none.
     pub fn line_of(&self, name: &CStr) -> u32 {
         // SAFETY: reads only.
         u32::try_from(unsafe { ffi::thermocline_line(self.state, name.as_ptr()) }).unwrap_or(0)

@@ -11,10 +11,10 @@ pub trait Lent: 'static {
     type Of<'l>: ?Sized;
 }
 
-/// A value lent to whoever is called back, for as long as a script runs.
+/// A value lent to callbacks while a script runs.
 ///
-/// Invariant: what is in the cell is the only way to the value while [`Loan::lend`] runs, and nothing is in it
-/// while somebody uses the value.
+/// Invariant: while [`Loan::lend`] runs, the cell holds the only pointer to the value, and it is empty while a callback
+/// uses the value.
 pub struct Loan<C: Lent> {
     lent: Cell<Option<NonNull<C::Of<'static>>>>,
 }
@@ -34,7 +34,7 @@ impl<C: Lent> fmt::Debug for Loan<C> {
 impl<C: Lent> Loan<C> {
     /// Runs `run`, during which [`Loan::with`] finds this value.
     pub fn lend<'l, T>(&self, value: &mut C::Of<'l>, run: impl FnOnce() -> T) -> T {
-        /// Puts back what was there, also when a panic goes through.
+        /// Restores the earlier content, also when a panic unwinds.
         struct Back<'b, C: Lent>(&'b Loan<C>, Option<NonNull<C::Of<'static>>>);
 
         impl<C: Lent> Drop for Back<'_, C> {

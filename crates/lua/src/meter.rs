@@ -9,54 +9,53 @@ use crate::ffi;
 
 /// Bytes whose allocation counts as one instruction, because they have to be filled.
 const BYTES_OF_AN_INSTRUCTION: u64 = 64;
-/// Steps of the library, a comparison or a loop's turn, that count as one instruction.
+/// Steps of the library, such as a comparison or an iteration, that count as one instruction.
 const STEPS_OF_AN_INSTRUCTION: u64 = 1;
-/// How often memory may run out and be found by a collection that frees little, between two looks at the budget.
-/// A script that lives at the limit would collect for each of its instructions.
+/// Number of collections between two checks of the budget that may be forced by lack of memory and free little. Without
+/// the limit, a script near its memory limit would collect at each instruction.
 const POOR_COLLECTIONS_MAX: u32 = 4;
-/// The part of all memory that is little.
+/// Fraction of all memory below which a collection freed little.
 const POOR_PART: usize = 16;
-/// Bytes that may be granted and not held when nothing runs.
+/// Bytes that may stay granted but unused when nothing runs.
 const IDLE_BYTES: usize = 1 << 20;
 
-/// Budget that a machine asks before it holds more, and that it tells of what it holds.
+/// Budget that grants a machine memory.
 pub trait Budget {
-    /// Bytes up to which nobody has to be asked again, at least `held`; `None` if so many may not be held.
+    /// Grants memory up to the returned number of bytes, at least `held`; `None` if that much is refused.
     fn ask(&self, held: usize) -> Option<usize>;
 
-    /// So many are held, whether they may be or not.
+    /// Reports the bytes held, whether granted or not.
     fn tell(&self, held: usize);
 }
 
-/// Memory and instructions of a machine, and what is left of them.
+/// Counts memory and instructions of a machine against their limits.
 ///
-/// Invariant: the budget knows of `held - elsewhere` bytes, unless that is less than `granted - elsewhere`, of which it
-/// knows then.
+/// Invariant: the budget has been told of `held - elsewhere` bytes or, if that is less, of `granted - elsewhere`.
 #[derive(Default)]
 pub struct Meter {
     /// Bytes that Lua holds now.
     held: Cell<usize>,
     /// Bytes that it may hold.
     held_max: Cell<usize>,
-    /// Bytes that it asked for and that no instruction was taken for.
+    /// Bytes requested but not yet charged as instructions.
     unpaid: Cell<u64>,
     instructions_left: Cell<u64>,
-    /// Whether Rust runs, to which no memory is refused; what it takes is bounded otherwise, and refused
-    /// to the script afterwards.
+    /// Whether Rust runs, which is never refused memory; its use is bounded otherwise, and refused to the script
+    /// afterwards.
     exempt: Cell<bool>,
-    /// What was held when the last request was refused, if it was. Lua then collects garbage and asks again.
+    /// Bytes held when the last request was refused, if it was. Lua then collects garbage and asks again.
     refused: Cell<Option<usize>>,
-    /// Collections since the last look that freed little.
+    /// Collections since the last check that freed little.
     poor_collections: Cell<u32>,
-    /// Whether memory was refused for good, which Lua says by a request for all that there could be.
+    /// Whether memory was refused for good; Lua reports this by requesting the maximum size.
     exhausted: Cell<bool>,
-    /// Bytes that the budget allows. More are held only by what Rust took.
+    /// Bytes that the budget has granted. Only Rust can hold more.
     granted: Cell<usize>,
-    /// Bytes that are held and that somebody else tells the budget of.
+    /// Bytes held that another holder reports to the budget.
     elsewhere: Cell<usize>,
-    /// Budget that is asked for more; `None` for no budget.
+    /// Budget asked for more; `None` without a budget.
     budget: RefCell<Option<Box<dyn Budget>>>,
-    /// Free bytes that are not held.
+    /// Free blocks, which do not count as held.
     blocks: Blocks,
 }
 
@@ -67,7 +66,7 @@ impl fmt::Debug for Meter {
 }
 
 impl Meter {
-    /// Begins a transaction, which may hold `bytes` more than there are now.
+    /// Begins a transaction, which may hold `bytes` more than are held now.
     pub fn begin(&self, instructions: u64, bytes: usize) {
         take_steps();
         self.instructions_left.set(instructions);
@@ -88,33 +87,33 @@ impl Meter {
         self.exhausted.get()
     }
 
-    /// Whether more is held than may be, which Rust did.
+    /// Whether Rust made the machine hold more than it may.
     pub fn is_over(&self) -> bool {
         self.held.get() > self.held_max.get().min(self.granted.get())
     }
 
-    /// Whether so many bytes more may be held, with what is garbage.
+    /// Whether this many more bytes may be held, including garbage.
     #[inline]
     pub fn allows(&self, more: usize) -> bool {
         let held = self.held.get().saturating_add(more);
         held <= self.held_max.get() && (held <= self.granted.get() || self.ask(held))
     }
 
-    /// Has a budget asked from now on; nobody if there is none.
+    /// Sets the budget; `None` for no budget.
     pub fn set_budget(&self, budget: Option<Box<dyn Budget>>) {
         self.budget.replace(budget);
         self.granted.set(0);
         self.force();
     }
 
-    /// Tells the budget of what is held now if it is much less than was granted.
+    /// Reports the bytes held to the budget if they are much less than was granted.
     pub fn settle(&self) {
         if self.granted.get().saturating_sub(self.held.get()) > IDLE_BYTES {
             self.force();
         }
     }
 
-    /// Asks for so many bytes.
+    /// Asks for this many bytes.
     #[cold]
     fn ask(&self, held: usize) -> bool {
         let elsewhere = self.elsewhere.get();
@@ -126,7 +125,7 @@ impl Meter {
         granted.is_some()
     }
 
-    /// Asks for what is held already, which cannot be refused.
+    /// Reports bytes already held, which cannot be refused.
     #[cold]
     fn force(&self) {
         let held = self.held.get();
@@ -137,7 +136,7 @@ impl Meter {
         }
     }
 
-    /// Takes instructions, and what the library did since; false if there are none left.
+    /// Spends instructions, plus the library's steps since the last call; false if none are left.
     pub fn spend(&self, instructions: u64) -> bool {
         let bytes = self.unpaid.take();
         self.poor_collections.set(0);
@@ -148,7 +147,7 @@ impl Meter {
         left >= all
     }
 
-    /// Counts memory that Rust holds for a script, of which the budget knows so many bytes by somebody else.
+    /// Counts memory that Rust holds for a script; another holder reports `told` of it to the budget.
     pub fn hold(&self, bytes: usize, told: usize) {
         self.elsewhere.set(self.elsewhere.get().saturating_add(told));
         self.granted.set(self.granted.get().saturating_add(told));
@@ -156,7 +155,7 @@ impl Meter {
         self.add(bytes);
     }
 
-    /// The memory is free again.
+    /// Releases such memory.
     pub fn release(&self, bytes: usize, told: usize) {
         self.held.set(self.held.get().saturating_sub(bytes));
         self.elsewhere.set(self.elsewhere.get().saturating_sub(told));
@@ -171,7 +170,7 @@ impl Meter {
         }
     }
 
-    /// Sets whether Rust runs; returns what was.
+    /// Sets whether Rust runs; returns the earlier state.
     pub(crate) fn exempt(&self, exempt: bool) -> bool {
         self.exempt.replace(exempt)
     }
@@ -196,7 +195,7 @@ impl Meter {
         false
     }
 
-    /// Counts that Lua goes through all that it holds.
+    /// Counts a collection, which traverses all live objects.
     pub(crate) fn note_collection(&self) {
         self.unpaid.set(self.unpaid.get().saturating_add(self.held.get() as u64));
     }
@@ -221,7 +220,7 @@ pub(crate) unsafe extern "C" fn allocate(
     // Without a block the old size says what kind of object is wanted.
     let old_size = if block.is_null() { 0 } else { old_size };
     if !Blocks::can_have(size) {
-        // Also what Lua says when it gives up.
+        // Lua also reports exhaustion in this way.
         meter.exhausted.set(true);
         return ptr::null_mut();
     }
@@ -231,12 +230,12 @@ pub(crate) unsafe extern "C" fn allocate(
     // SAFETY: Lua gives back blocks with the sizes that it asked for.
     let given = unsafe { meter.blocks.resize(block.cast(), old_size, size) };
     if given.is_null() && size > old_size {
-        // As where Rust allocates. An error here could be caught by the script, which replay would not see,
-        // and raised below frames of Rust.
+        // As for allocations of Rust. An error here could be caught by the script, which replay would not repeat, and
+        // would be raised below frames of Rust.
         handle_alloc_error(Layout::from_size_align(size, 1).unwrap_or(Layout::new::<u8>()));
     }
     if given.is_null() && size > 0 {
-        // A block that could not be made smaller.
+        // A block that could not be shrunk.
         return ptr::null_mut();
     }
     if size > old_size {

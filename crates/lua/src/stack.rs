@@ -1,4 +1,4 @@
-//! Values between Lua and Rust.
+//! Exchange of values between Lua and Rust.
 
 #![expect(unsafe_code, reason = "the interface of a library in C")]
 
@@ -12,22 +12,22 @@ use crate::lines::Lines;
 use crate::state::{Host, Inner, Raised};
 use crate::user;
 
-/// Values for which space is made at once.
+/// Number of values for which space is made at once.
 const SPACE: c_int = 32;
 
-/// Panic payload of a function of Rust that wants more values than a stack may have; Lua sees an error.
+/// Panic payload of a function of Rust that wants more values than a stack can hold; Lua sees an error.
 pub(crate) struct Full;
 
-/// The stack of a running function: its arguments from 1 on, then what it pushes.
+/// The stack of a running function: its arguments from 1 on, then the values that it pushes.
 ///
-/// Positions are from 1 at the bottom, or from -1 at the top. One where nothing is reads as nil.
+/// Positions count from 1 at the bottom, or from -1 at the top. An empty position reads as nil.
 ///
-/// Text and values of Rust that were read here are borrowed from Lua, so what is below them stays where it is:
-/// to take values away from below the highest of them is a panic. [`Stack::scoped`] is for loops.
+/// Text and values of Rust read here are borrowed from Lua, so everything below them stays in place: removing values at
+/// or below the highest borrowed one is a panic. [`Stack::scoped`] is for loops.
 pub struct Stack<'s, H: Host> {
     state: ffi::L,
     inner: &'s Inner<H>,
-    /// Which of the functions and scopes that run. Only the innermost borrows from Lua.
+    /// Depth of its function or scope among those running. Only the innermost borrows from Lua.
     depth: u32,
 }
 
@@ -59,13 +59,13 @@ impl<'s, H: Host> Stack<'s, H> {
         &self.inner.host
     }
 
-    /// The functions that run.
+    /// The running functions.
     pub fn lines(&self) -> Lines<'_> {
         // SAFETY: the thread lives as long as the borrow.
         unsafe { Lines::new(self.state) }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn top(&self) -> c_int {
         // SAFETY: reads only.
         unsafe { ffi::lua_gettop(self.state) }
@@ -91,7 +91,7 @@ impl<'s, H: Host> Stack<'s, H> {
         self.set_top(self.top() - count.max(0));
     }
 
-    /// Whether so many bytes may be had, if need be after freeing what is garbage.
+    /// Whether this many more bytes may be held, if necessary after collecting garbage.
     pub fn may_hold(&self, bytes: usize) -> bool {
         let meter = &self.inner.meter;
         if !meter.allows(bytes) {
@@ -102,7 +102,7 @@ impl<'s, H: Host> Stack<'s, H> {
         meter.allows(bytes)
     }
 
-    /// Makes space for values; false if that would be too many. A few are had without asking.
+    /// Makes space for values; false if there would be too many. A few fit without asking.
     pub fn has_space(&self, count: c_int) -> bool {
         let count = count.max(0).saturating_add(SPACE);
         // SAFETY: memory is not refused; too many are refused without an error.
@@ -113,7 +113,7 @@ impl<'s, H: Host> Stack<'s, H> {
         made
     }
 
-    /// Runs `run`, and removes what it pushed but an error. What it reads is borrowed no longer than that.
+    /// Runs `run`, and removes the values that it pushed, except an error. Borrows end with it.
     pub fn scoped<T>(&self, run: impl FnOnce(&Stack<'_, H>) -> Result<T, Raised>) -> Result<T, Raised> {
         let top = self.top();
         let (_scope, depth) = self.inner.descend(self.inner.floor.get());
@@ -193,7 +193,7 @@ impl<'s, H: Host> Stack<'s, H> {
         Some(value)
     }
 
-    /// Whether the value at a position is one of Rust of this type.
+    /// Whether the value at a position is a value of Rust of this type.
     pub fn is_user<T: 'static>(&self, position: c_int) -> bool {
         // SAFETY: as above, and not kept.
         unsafe { user::get::<T>(self.state, position) }.is_some()
@@ -262,7 +262,7 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
-    /// Moves the value on the top to a position, and what is there and above up by one.
+    /// Moves the top value to a position, and the values from there on up by one.
     pub fn insert(&self, position: c_int) {
         if let Some(index) = self.index(position) {
             self.let_go(self.top() - index + 1);
@@ -271,7 +271,7 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
-    /// Pushes a table with space for so many values.
+    /// Pushes a table with space for this many values.
     pub fn push_table(&self, array: usize, records: usize) {
         let bounded = |count: usize| c_int::try_from(count.min(1 << 20)).unwrap_or(0);
         self.make_room();
@@ -302,8 +302,8 @@ impl<'s, H: Host> Stack<'s, H> {
         unsafe { ffi::thermocline_get_index(self.state, table, index) };
     }
 
-    /// Pushes the value in a table of the name that has this number in a table of names, or that of the number itself
-    /// where that is nil; and says what it is.
+    /// Pushes a table's value for the name with this number in a table of names or, if that is nil, for the number
+    /// itself; returns the value.
     #[inline]
     pub fn raw_get_named(&self, names: c_int, table: c_int, number: i64) -> Kind<'_> {
         self.make_room();
@@ -321,7 +321,7 @@ impl<'s, H: Host> Stack<'s, H> {
         self.raw_get(table);
     }
 
-    /// Takes a key and a value from the top into a table; nothing if the key cannot be one.
+    /// Pops a key and a value into a table; does nothing if the key cannot be one.
     pub fn raw_set(&self, table: c_int) {
         let is_key = match self.raw_type(-2) {
             ffi::T_NUMBER => !matches!(self.kind(-2), Kind::Float(value) if value.is_nan()),
@@ -337,7 +337,7 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
-    /// Takes a value from the top into a table.
+    /// Pops a value into a table.
     pub fn raw_set_index(&self, table: c_int, index: i64) {
         match self.index(table) {
             Some(table) if self.is_table(table) && table < self.top() => {
@@ -349,7 +349,7 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
-    /// Takes a value from the top into a table, under a name.
+    /// Pops a value into a table, under a name.
     pub fn raw_set_field(&self, table: c_int, name: &[u8]) {
         self.let_go(1);
         self.make_room();
@@ -364,8 +364,8 @@ impl<'s, H: Host> Stack<'s, H> {
         self.index(position).map_or(0, |index| unsafe { ffi::lua_rawlen(self.state, index) } as usize)
     }
 
-    /// Replaces the key on the top by the next one and its value; pops it and returns false at the end.
-    /// The key is nil, or one that is in the table. The order is of Lua's memory.
+    /// Replaces the key on the top by the next one and its value; pops it and returns false at the end. The key is nil,
+    /// or one of the table's. The order is that of Lua's memory.
     pub fn next(&self, table: c_int) -> bool {
         match self.index(table) {
             Some(index) if self.is_table(table) && index < self.top() => {
@@ -388,7 +388,7 @@ impl<'s, H: Host> Stack<'s, H> {
         self.index(position).is_some_and(|index| unsafe { ffi::lua_getmetatable(self.state, index) } != 0)
     }
 
-    /// Takes the table or the nil on the top for the metatable of a value.
+    /// Pops a table or nil and sets it as the metatable of a value.
     pub fn set_metatable(&self, position: c_int) {
         match (self.index(position), self.raw_type(-1)) {
             (Some(index), 0 | ffi::T_TABLE) if index < self.top() => {
@@ -430,7 +430,7 @@ impl<'s, H: Host> Stack<'s, H> {
         unsafe { ffi::thermocline_type(self.state, position) }
     }
 
-    /// Makes sure that one more value has a place.
+    /// Makes sure that there is space for one more value.
     #[inline]
     pub(crate) fn make_room(&self) {
         let room = self.inner.room.get();
@@ -450,7 +450,7 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
-    /// Notes that the value at an index is borrowed.
+    /// Marks the value at an index as borrowed.
     #[inline]
     fn hold(&self, index: c_int) {
         assert!(self.depth == self.inner.depth.get(), "only the innermost scope borrows from Lua");
@@ -459,7 +459,7 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
-    /// Makes sure that so many values on the top are there, and not borrowed.
+    /// Makes sure that this many values on the top exist and are not borrowed.
     pub(crate) fn let_go(&self, count: c_int) {
         let left = self.top() - count;
         assert!(left >= self.inner.floor.get() && left >= 0, "a value that is borrowed, or that is not there");

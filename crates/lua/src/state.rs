@@ -1,4 +1,4 @@
-//! Making a machine, calling into it, and being called by it.
+//! Creation of a machine, calls into it, and its calls of Rust.
 
 #![expect(unsafe_code, reason = "the interface of a library in C")]
 
@@ -15,13 +15,13 @@ use crate::meter::{Meter, allocate};
 use crate::stack::{Full, Stack};
 use crate::user::assert_not_dropping;
 
-/// Instructions between two looks at the budget.
+/// Instructions between two checks of the budget.
 const INSTRUCTIONS_OF_A_LOOK: c_int = 256;
-/// Message to scripts when a function of Rust wants more values than a stack may have.
+/// Message to scripts when a function of Rust wants more values than a stack can hold.
 const STACK_OVERFLOW: &[u8] = b"stack overflow";
 
-/// A function of the library, in Rust. It pushes its results and says how many there are; an error is on
-/// the top of the stack.
+/// A library function in Rust. It pushes its results and returns their number; on error, the error value is on the top
+/// of the stack.
 pub type Function<H> = fn(&Stack<'_, H>) -> Result<c_int, Raised>;
 
 /// An error value is on the top of the stack.
@@ -33,11 +33,11 @@ pub trait Host: Sized + 'static {
     /// The functions that scripts call by their numbers.
     fn functions(&self) -> &[Function<Self>];
 
-    /// What is raised because nothing may go on, as after [`Host::panicked`] or without a budget. Called when the
-    /// budget was looked at, with whether there is some left; `None` if the script may go on.
+    /// Error to raise because the script must not continue, as after [`Host::panicked`] or without a budget. Called
+    /// after each check of the budget, with whether some is left; `None` if the script may continue.
     fn must_stop(&self, lines: Lines<'_>, within_budget: bool) -> Option<&'static [u8]>;
 
-    /// A function of Rust panicked. Says what is raised.
+    /// Called after a panic in a function of Rust; returns the error to raise.
     fn panicked(&self, lines: Lines<'_>) -> &'static [u8];
 }
 
@@ -46,17 +46,17 @@ pub trait Host: Sized + 'static {
 pub struct Reference(c_int);
 
 impl Reference {
-    /// Where the registry has it.
+    /// Its index in the registry.
     pub(crate) const fn number(&self) -> c_int {
         self.0
     }
 }
 
-/// A script, compiled.
+/// A compiled script.
 #[derive(Debug)]
 pub struct Chunk(Reference);
 
-/// One of Lua's own libraries, as far as it is deterministic.
+/// One of Lua's own libraries, restricted to its deterministic part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// `assert`, `error`, `ipairs`, `pcall`, `select`, ...
@@ -71,21 +71,21 @@ pub enum Library {
     Table,
 }
 
-/// State that calls of a machine's functions reach. It does not move.
+/// State shared with a machine's functions. It does not move.
 pub(crate) struct Inner<H> {
     pub host: H,
     pub meter: Rc<Meter>,
     /// The thread whose script has called Rust; null while no script runs.
     active: Cell<ffi::L>,
-    /// Values of the running function up to here are borrowed, or not its own.
+    /// Values of the running function up to here are borrowed, or belong to others.
     pub floor: Cell<c_int>,
-    /// For how many more values there is space.
+    /// Number of further values for which there is space.
     pub room: Cell<c_int>,
-    /// How many functions of Rust and scopes run, one inside of the other.
+    /// Number of nested functions of Rust and scopes.
     pub depth: Cell<u32>,
 }
 
-/// Puts back what was before a function or a scope, also when a panic goes through.
+/// Restores the state before a function or a scope, also when a panic unwinds.
 pub(crate) struct Scope<'i, H> {
     inner: &'i Inner<H>,
     floor: c_int,
@@ -99,7 +99,7 @@ impl<H> Drop for Scope<'_, H> {
     }
 }
 
-/// Removes what was pushed by a use of a stack, also when a panic goes through.
+/// Removes the values pushed during a use of a stack, also when a panic unwinds.
 struct Back<'i, H> {
     inner: &'i Inner<H>,
     thread: ffi::L,
@@ -116,7 +116,7 @@ impl<H> Drop for Back<'_, H> {
 }
 
 impl<H> Inner<H> {
-    /// Begins a function or a scope, above what is at or below `floor`.
+    /// Enters a function or a scope above the values at or below `floor`.
     pub fn descend(&self, floor: c_int) -> (Scope<'_, H>, u32) {
         let before = self.depth.get();
         self.depth.set(before + 1);
@@ -124,7 +124,7 @@ impl<H> Inner<H> {
     }
 }
 
-/// A machine, with what it belongs to.
+/// A machine and its host.
 pub struct State<H: Host> {
     main: ffi::L,
     inner: NonNull<Inner<H>>,
@@ -137,7 +137,7 @@ impl<H: Host> fmt::Debug for State<H> {
 }
 
 impl<H: Host> State<H> {
-    /// A machine with nothing in it, whose memory and instructions the meter counts.
+    /// An empty machine; the meter counts its memory and instructions.
     pub fn new(host: H, meter: Rc<Meter>) -> Self {
         let data: *const Meter = &raw const *meter;
         meter.exempt(true);
@@ -156,7 +156,7 @@ impl<H: Host> State<H> {
             let main = ffi::lua_newstate(allocate, data.cast_mut().cast());
             assert!(!main.is_null(), "memory is not refused");
             ffi::extra_space::<Inner<H>>(main).write(inner.as_ptr());
-            // Long pauses, because what stays from call to call is marked again and again.
+            // Long pauses, because surviving objects are marked again in each cycle.
             ffi::lua_gc(main, ffi::GC_INCREMENTAL, 1000 as c_int, 400 as c_int, 0 as c_int);
             ffi::lua_sethook(main, Some(look::<H>), ffi::MASK_COUNT, INSTRUCTIONS_OF_A_LOOK);
             Self { main, inner }
@@ -173,8 +173,8 @@ impl<H: Host> State<H> {
         &self.inner().host
     }
 
-    /// Uses the stack of the thread that has called Rust, or of the main one. What is on it stays, and what is
-    /// pushed is removed at the end.
+    /// Uses the stack of the thread that has called Rust, or of the main thread. Values on it stay; values pushed are
+    /// removed at the end.
     pub fn enter<T>(&self, run: impl FnOnce(&Stack<'_, H>) -> T) -> T {
         assert_not_dropping();
         let inner = self.inner();
@@ -189,7 +189,7 @@ impl<H: Host> State<H> {
         run(&unsafe { Stack::new(thread, inner, depth) })
     }
 
-    /// Frees what scripts left.
+    /// Collects garbage.
     pub fn collect(&self) {
         assert_not_dropping();
         // SAFETY: what is freed are values of Rust and memory; nothing raises.
@@ -208,7 +208,7 @@ impl<H: Host> Drop for State<H> {
 }
 
 impl<H: Host> Stack<'_, H> {
-    /// Compiles a script; its text is an error where it is not Lua. `name` is what errors call it.
+    /// Compiles a script; an error if its text is not Lua. Errors call it `name`.
     pub fn load(&self, source: &str, name: &CStr) -> Result<Chunk, Raised> {
         self.make_space();
         // SAFETY: a text, of this length; `t` refuses what is not text. Loading is protected.
@@ -218,7 +218,7 @@ impl<H: Host> Stack<'_, H> {
         if status == ffi::OK { Ok(Chunk(self.keep())) } else { Err(Raised) }
     }
 
-    /// Replaces the table or the nil on the top by a script that has it for its globals.
+    /// Replaces the table or nil on the top by a script with it as its globals.
     pub fn push_chunk(&self, chunk: &Chunk) {
         self.push_kept(&chunk.0);
         self.insert(-2);
@@ -233,9 +233,8 @@ impl<H: Host> Stack<'_, H> {
         }
     }
 
-    /// Calls the function below the `arguments` values on the top, with memory and instructions counted.
-    /// `handler` is where on the stack the function is that sees an error where it arises; 0 for none.
-    /// `results` of -1 takes all of them.
+    /// Calls the function below the `arguments` values on the top, counting memory and instructions. `handler` is the
+    /// position of the message handler; 0 for none. `results` of -1 keeps all results.
     pub fn call(&self, arguments: c_int, results: c_int, handler: c_int) -> Result<(), Raised> {
         let (arguments, results) = (arguments.max(0), results.max(ffi::MULTIPLE_RESULTS));
         self.let_go(arguments.saturating_add(1));
@@ -278,7 +277,7 @@ impl<H: Host> Stack<'_, H> {
         self.inner().room.set(0);
     }
 
-    /// Takes the value from the top and keeps it.
+    /// Pops a value and keeps it.
     pub fn keep(&self) -> Reference {
         self.let_go(1);
         self.make_space();
@@ -286,14 +285,14 @@ impl<H: Host> Stack<'_, H> {
         Reference(unsafe { ffi::luaL_ref(self.raw(), ffi::REGISTRY) })
     }
 
-    /// Pushes a value that is kept.
+    /// Pushes a kept value.
     pub fn push_kept(&self, reference: &Reference) {
         self.make_room();
         // SAFETY: a raw access.
         unsafe { ffi::lua_rawgeti(self.raw(), ffi::REGISTRY, reference.0.into()) };
     }
 
-    /// Keeps a script no longer.
+    /// Releases a kept script.
     pub fn forget(&self, chunk: Chunk) {
         self.make_space();
         // SAFETY: as above; a reference is given back once.
@@ -301,12 +300,12 @@ impl<H: Host> Stack<'_, H> {
     }
 }
 
-/// A name as C has it, cut at what C cannot have.
+/// A name as a C string, truncated at the first NUL.
 pub fn c_name(name: &str) -> CString {
     CString::new(name.replace('\0', "")).unwrap_or_default()
 }
 
-/// Entry from Lua to a function of the library.
+/// Entry point from Lua to library functions.
 unsafe extern "C-unwind" fn enter_or_raise<H: Host>(state: ffi::L) -> c_int {
     // SAFETY: called by a running machine.
     match unsafe { enter::<H>(state) } {
@@ -316,7 +315,7 @@ unsafe extern "C-unwind" fn enter_or_raise<H: Host>(state: ffi::L) -> c_int {
     }
 }
 
-/// Runs a function of the library; `None` if it put an error onto the stack.
+/// Runs a library function; `None` if it put an error onto the stack.
 ///
 /// # Safety
 /// Called by a running machine with a host of type `H`.
@@ -333,11 +332,11 @@ unsafe fn enter<H: Host>(state: ffi::L) -> Option<c_int> {
     let stack = unsafe { Stack::new(state, inner, depth) };
     let function = usize::try_from(number).ok().and_then(|number| inner.host.functions().get(number));
     let result = match function {
-        // Its values are dropped, and cells hold what they held.
+        // Its values are dropped, and cells are restored.
         Some(function) => catch_unwind(AssertUnwindSafe(|| function(&stack))),
         None => Ok(Ok(0)),
     };
-    // Nothing is borrowed any longer.
+    // All borrows have ended.
     inner.floor.set(0);
     let outcome = match result {
         Ok(Ok(count)) => match (inner.meter.is_over() && !stack.may_hold(0)).then(|| stop(&stack)).flatten() {
@@ -378,7 +377,7 @@ fn panicked<H: Host>(stack: &Stack<'_, H>) -> &'static [u8] {
     catch_unwind(AssertUnwindSafe(|| host.panicked(stack.lines()))).unwrap_or(b"a panic")
 }
 
-/// Hook that Lua calls now and then, to have its instructions counted.
+/// Hook called by Lua every few instructions, to count them.
 unsafe extern "C-unwind" fn look<H: Host>(state: ffi::L, _: *mut c_void) {
     // SAFETY: called by a running machine.
     if !unsafe { may_go_on::<H>(state) } {
@@ -387,7 +386,7 @@ unsafe extern "C-unwind" fn look<H: Host>(state: ffi::L, _: *mut c_void) {
     }
 }
 
-/// Takes the instructions since the last look; false if it put an error onto the stack.
+/// Counts the instructions since the last check; false if it put an error onto the stack.
 ///
 /// # Safety
 /// Called by a running machine with a host of type `H`. The values of the stack are those of a function of Lua or

@@ -10,8 +10,8 @@ use std::mem::{ManuallyDrop, needs_drop};
 use crate::Reference;
 use crate::ffi;
 
-/// How a value lies there. Lua calls what the block begins with when it frees the block, and at no other time:
-/// there is no finalizer that a script could find, or that could fail for want of a stack.
+/// Layout of a value. When Lua frees the block, and at no other time, it calls the function at the block's beginning:
+/// there is no finalizer that a script could find, or that could fail for lack of stack.
 #[repr(C)]
 struct Block<T> {
     drop: unsafe extern "C" fn(*mut c_void),
@@ -32,7 +32,7 @@ pub(crate) unsafe fn push<T: 'static>(state: ffi::L, value: T, metatable: &Refer
     }
 }
 
-/// The value at a position if it is one of this type, and where it is from the bottom.
+/// The value at a position if it is of this type, and its index from the bottom.
 ///
 /// # Safety
 /// The state is alive, and the value stays there for `'a`.
@@ -54,7 +54,7 @@ thread_local! {
     static DROPPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes sure that nothing that is dropped uses a machine, which may be the one that frees it.
+/// Makes sure that no destructor uses a machine, which may be the one that frees the value.
 pub(crate) fn assert_not_dropping() {
     assert!(!DROPPING.get(), "a value that Lua frees uses Lua");
 }

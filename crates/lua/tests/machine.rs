@@ -1,4 +1,4 @@
-//! The face of the machine: what safe code may do with it, and what it may not.
+//! The interface of the machine: what safe code can do with it, and what it cannot.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -18,7 +18,7 @@ struct Bench {
 
 const FUNCTIONS: &[Function<Bench>] = &[many, borrowed, panics, keeps, prints, scoped, fails];
 
-/// Pushes as many values as it is told, and asks nobody.
+/// Pushes as many values as requested, without asking for space.
 fn many(stack: &Stack<'_, Bench>) -> Result<i32, Raised> {
     let Kind::Integer(count) = stack.kind(1) else { return Err(Raised) };
     for number in 0..count {
@@ -43,7 +43,7 @@ fn panics(_: &Stack<'_, Bench>) -> Result<i32, Raised> {
     std::panic::resume_unwind(Box::new("a test"));
 }
 
-/// A value of Rust that counts that it is dropped.
+/// A value of Rust that counts its drops.
 struct Counted(Rc<Cell<i64>>);
 
 impl Drop for Counted {
@@ -67,7 +67,7 @@ fn keeps(stack: &Stack<'_, Bench>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// Calls what it is given, and prints what that returns.
+/// Calls its argument, and prints the result.
 fn prints(stack: &Stack<'_, Bench>) -> Result<i32, Raised> {
     stack.push_copy(1);
     stack.call(0, 1, 0)?;
@@ -75,7 +75,7 @@ fn prints(stack: &Stack<'_, Bench>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// Goes through a table of texts without keeping any.
+/// Reads a table of texts without keeping any.
 fn scoped(stack: &Stack<'_, Bench>) -> Result<i32, Raised> {
     let mut bytes = 0;
     for index in 1..=i64::try_from(stack.raw_len(1)).unwrap() {
@@ -124,7 +124,7 @@ fn state() -> State<Bench> {
     lua
 }
 
-/// Runs a script within limits, with functions by their names, and says how it ended.
+/// Runs a script within limits, with functions by name, and returns how it ended.
 fn run(lua: &State<Bench>, source: &str, instructions: u64, bytes: usize) -> String {
     let meter = &lua.host().exhausted;
     lua.enter(|stack| {
@@ -207,7 +207,7 @@ fn what_is_borrowed_stays() {
         assert!(catch_unwind(AssertUnwindSafe(|| stack.pop(1))).is_err());
         assert!(catch_unwind(AssertUnwindSafe(|| stack.set_top(0))).is_err());
         let inside = stack.scoped(|inside| {
-            // One that is not innermost borrows nothing.
+            // An outer stack cannot borrow.
             assert!(catch_unwind(AssertUnwindSafe(|| stack.kind(-1) == Kind::Nil)).is_err());
             inside.push_bytes(b"inside");
             Ok(inside.kind(-1) == Kind::Text(b"inside"))
@@ -275,7 +275,7 @@ fn values_of_rust_are_dropped_once() {
     assert_eq!(alive.get(), 0);
 }
 
-/// Memory that ends at every allocation, over and over in one machine: it goes on, and does not lose any.
+/// Memory runs out at every allocation, repeatedly in one machine, which keeps working and leaks nothing.
 #[test]
 fn memory_ends_at_every_allocation() {
     let scripts = [
@@ -295,13 +295,13 @@ fn memory_ends_at_every_allocation() {
         lua.collect();
         let (held, mut refused) = (lua.host().exhausted.held(), 0);
         for bytes in (0..20_000).step_by(8) {
-            // What is garbage can be had again, and so does not count.
+            // Garbage can be reclaimed, so it does not count.
             lua.collect();
             let ended = run(&lua, script, 10_000_000, bytes);
             if ended == expected {
                 continue;
             }
-            // Where the stack cannot grow, `unpack` says what it could not do.
+            // If the stack cannot grow, `unpack` reports the failure.
             let is_refused = ["memory", "error: memory", "error: test:1: too many results to unpack"];
             assert!(is_refused.contains(&ended.as_str()), "{script} within {bytes}: {ended}");
             refused += 1;
@@ -315,7 +315,7 @@ fn memory_ends_at_every_allocation() {
     assert!(refused_total > 100, "{refused_total}");
 }
 
-/// For `perf stat`: what a call of nothing costs with globals of its own, and without.
+/// For `perf stat`: cost of an empty call, with globals of its own and without.
 #[test]
 #[ignore = "a measurement"]
 fn calls() {
@@ -425,7 +425,7 @@ fn classes_of_characters_are_those_of_ascii() {
     }
 }
 
-/// The length of a table with holes follows from what is in it, wherever its keys lie.
+/// The length of a table with holes depends on its content, wherever its keys lie.
 #[test]
 fn lengths_do_not_follow_from_addresses() {
     let script = "local lengths, kinds = {}, {function() return {} end, function() return function() end end,

@@ -1,19 +1,18 @@
-//! Memory that the system's allocator keeps after it was given back.
+//! Memory that the system's allocator keeps after it was freed.
 //!
 //! glibc's `malloc` has arenas, up to eight for each core, and each thread keeps to one of them. Free memory of an
-//! arena stays resident until as much as the trim threshold is free at its end, and that threshold grows to 64 MiB with
-//! the blocks that are freed. What one thread was given and another one gave back is nobody else's meanwhile.
+//! arena stays resident until the free memory at its end exceeds the trim threshold, which grows up to 64 MiB with the
+//! sizes of freed blocks. Meanwhile other threads cannot use the memory that one thread allocated and another freed.
 //!
-//! - [`limit_arenas`]: no more arenas than cores, and fewer where there is little memory. This bounds what lies at
-//!   their ends, at most 64 MiB each, which [`trim`] leaves alone in all but the first.
-//! - [`trim`]: what is free between what is in use goes back to the system.
+//! - [`limit_arenas`]: no more arenas than cores, and fewer with little memory. This bounds the memory at their ends,
+//!   at most 64 MiB each, which [`trim`] keeps in all but the first.
+//! - [`trim`]: returns free memory between used blocks to the system.
 //!
-//! Thresholds stay glibc's. Fixed ones would bound the ends better, but each buffer beyond them would be a system call
-//! and page faults, and the analytic engine makes many of some mebibytes.
+//! Thresholds stay glibc's. Fixed ones would bound the ends better, but then each larger buffer would cost a system
+//! call and page faults, and the analytic engine allocates many of some mebibytes.
 //!
-//! The only file of the crate with `unsafe` code. It is needed because neither Rust nor a safe crate has these two
-//! calls. They do nothing where the system's allocator is not glibc's, and nothing of use where the program has another
-//! one.
+//! The only file of the crate with `unsafe` code, because neither Rust nor a safe crate provides these two calls. They
+//! do nothing if the system's allocator is not glibc's, and are useless if the program uses another one.
 #![cfg_attr(all(target_os = "linux", target_env = "gnu"), expect(unsafe_code, reason = "calls of C, see above"))]
 
 pub use imp::{limit_arenas, trim};
@@ -22,20 +21,21 @@ pub use imp::{limit_arenas, trim};
 mod imp {
     use std::sync::Once;
 
-    /// Bytes of memory for each arena, twice of what it may keep at its end.
+    /// Memory for each arena: twice the amount that it may keep at its end.
     const ARENA_BYTES: u64 = 128 << 20;
-    /// Arenas that there may be in any case, or as many as cores: so that threads need not wait for each other.
+    /// Arenas allowed with any amount of memory, up to the number of cores, so that threads need not wait for each
+    /// other.
     const ARENAS_MIN: u64 = 4;
     /// Fewest arenas, however few the cores.
     const CORE_ARENAS_MIN: u64 = 2;
 
-    /// Arenas of a process with so many cores and so much memory.
+    /// Number of arenas for a process with this many cores and this much memory.
     fn arenas(cores: u64, memory_bytes: u64) -> u64 {
         (memory_bytes / ARENA_BYTES).max(ARENAS_MIN).min(cores).max(CORE_ARENAS_MIN)
     }
 
-    /// Limits the arenas of the process for so much memory, once: later calls change nothing. An environment that says
-    /// how many there may be is right.
+    /// Limits the arenas of the process for this much memory, once: later calls change nothing. A limit set in the
+    /// environment takes precedence.
     pub fn limit_arenas(memory_bytes: u64) {
         static LIMITED: Once = Once::new();
         LIMITED.call_once(|| {
@@ -51,7 +51,7 @@ mod imp {
         });
     }
 
-    /// Gives pages of free memory back to the system, of all arenas. Each arena is locked while its own go.
+    /// Returns free pages of all arenas to the system. Each arena is locked while it is trimmed.
     pub fn trim() {
         // SAFETY: may be called by any thread at any time (MT-Safe), and touches no memory that is in use.
         let _: i32 = unsafe { libc::malloc_trim(0) };

@@ -1,14 +1,14 @@
-//! Work on several partitions that somebody holds, side by side.
+//! Parallel work on several partitions that the caller holds.
 
 use std::panic::resume_unwind;
 use std::thread;
 
 use parking_lot::Mutex;
 
-/// Runs `first` on this thread, and `other` with each of the items beside it, on as many threads as there are cores. Gives
-/// the results in the order of the items; which thread ran what decides nothing.
+/// Runs `first` on this thread, and in parallel `other` with each of the items, on as many threads as there are cores.
+/// Returns the results in the order of the items; scheduling does not affect them.
 ///
-/// Without a further thread everything runs on this one: work that was logged must not fail when it is replayed.
+/// If no thread can be started, everything runs on this one: logged work must not fail in replay.
 pub fn beside<A, I: Send, T: Send>(
     first: impl FnOnce() -> A,
     items: Vec<I>,

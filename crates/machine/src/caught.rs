@@ -1,12 +1,12 @@
-//! Panics, which are bugs, as errors.
+//! Converts panics, which are bugs, into errors.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thermocline_types::{Error, Result};
 
-/// Runs something whose panic is an error, after which whatever it had in its hands is in no state to go on:
-/// the caller stops the engine, so that nobody waits for a thread that is gone.
+/// Runs a function and converts its panic into an error. Everything that the function was changing is then unusable:
+/// the caller stops the engine, so that nobody waits for a dead thread.
 pub fn caught<T>(what: impl fmt::Display, run: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::ids::Micros;
 
-/// Time that only goes forward, counted from some beginning: what timeouts are measured with.
+/// Monotonic time since some start, for timeouts.
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: Source,
@@ -17,17 +17,17 @@ enum Source {
 }
 
 impl Clock {
-    /// The time of the machine that this runs on.
+    /// The real clock of the machine.
     pub fn real() -> Self {
         Self { source: Source::Real(Instant::now()) }
     }
 
-    /// One that stands still until it is [moved](Self::advance); clones move with it.
+    /// A clock that stands still until it is [moved](Self::advance); clones move with it.
     pub fn simulated(now: Micros) -> Self {
         Self { source: Source::Simulated(Arc::new(AtomicI64::new(now.0))) }
     }
 
-    /// The time.
+    /// Current time.
     pub fn now(&self) -> Micros {
         match &self.source {
             Source::Real(start) => Micros(i64::try_from(start.elapsed().as_micros()).unwrap_or(i64::MAX)),
@@ -35,17 +35,17 @@ impl Clock {
         }
     }
 
-    /// How much time has passed since then.
+    /// Time since `then`.
     pub fn since(&self, then: Micros) -> Duration {
         Duration::from_micros(u64::try_from(self.now().0.saturating_sub(then.0)).unwrap_or(0))
     }
 
-    /// The time after so long.
+    /// Time after a duration.
     pub fn after(&self, duration: Duration) -> Micros {
         self.now().after(duration)
     }
 
-    /// Moves a simulated clock forward; the real one moves by itself.
+    /// Moves a simulated clock forward; a real clock moves by itself.
     pub fn advance(&self, micros: u32) {
         if let Source::Simulated(now) = &self.source {
             now.fetch_add(micros.into(), Ordering::Relaxed);

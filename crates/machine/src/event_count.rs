@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Clock;
 use crate::ids::Micros;
 
-/// An event count (Reed and Kanodia 1979): how often something that others wait for may have happened.
+/// An event count (Reed and Kanodia 1979): the number of times that an awaited condition may have become true.
 ///
 /// ```text
 ///  who waits                              who changes
@@ -17,8 +17,8 @@ use crate::ids::Micros;
 ///  3 sleeps while count == seen
 /// ```
 ///
-/// Invariant: `count` only grows. If the condition becomes true after 2, the count that was read in 1 is not the
-/// last one, so the sleep of 3 ends; that is why 1 comes before 2 on the left, and 1 before 2 on the right.
+/// Invariant: `count` only grows. If the condition becomes true after 2, the count read in 1 is not the last one, so
+/// the sleep of 3 ends; that is why 1 comes before 2 on both sides.
 #[derive(Debug, Default)]
 pub struct EventCount {
     count: AtomicU64,
@@ -29,27 +29,27 @@ pub struct EventCount {
 }
 
 impl EventCount {
-    /// Nothing has happened.
+    /// A new event count.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Number of events so far, to be read before the condition.
+    /// Number of events so far; read it before checking the condition.
     pub fn seen(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// The condition may have become true: ends the wait of everybody.
+    /// Notes that the condition may have become true, and ends all waits.
     pub fn advance(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Whoever sleeps was counted before he looked at the count for the last time.
+        // A sleeper was counted before it read the count for the last time.
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             drop(self.mutex.lock());
             self.advanced.notify_all();
         }
     }
 
-    /// Sleeps until more has happened than was seen, or for so long; `None` is as long as it takes.
+    /// Sleeps until the count exceeds `seen`, or for at most this long; `None` for no limit.
     pub fn sleep(&self, seen: u64, most: Option<Duration>) {
         let mut guard = self.mutex.lock();
         self.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -57,7 +57,7 @@ impl EventCount {
             match most {
                 None => self.advanced.wait(&mut guard),
                 Some(most) => {
-                    // Sooner is no harm: whoever waits looks again.
+                    // A spurious wake-up does no harm: the caller checks again.
                     self.advanced.wait_for(&mut guard, most);
                     break;
                 }
@@ -76,24 +76,24 @@ pub struct Wait {
     is_short: bool,
 }
 
-/// How long a short wait is looked at before the thread sleeps, a few times what waking it takes. The processor is
-/// given to whoever else has something to do meanwhile.
+/// Time to poll before the thread sleeps in a short wait: a few times the cost of a wake-up. The thread yields to
+/// others meanwhile.
 const SPIN: Duration = Duration::from_micros(100);
 
 impl Wait {
-    /// Until more has happened than was seen.
+    /// Waits until the count exceeds `seen`.
     pub fn new(event: &Arc<EventCount>, seen: u64) -> Self {
         Self { event: Arc::clone(event), seen, until: None, is_short: false }
     }
 
-    /// For what another thread does right now, which often takes less time than to fall asleep and be woken.
+    /// For work that another thread is doing right now, which often takes less time than sleeping and waking.
     #[must_use]
     pub fn short(mut self) -> Self {
         self.is_short = true;
         self
     }
 
-    /// And not longer than this; the last moment there is never comes.
+    /// Adds a deadline; [`Micros`] at its maximum means none.
     #[must_use]
     pub fn until(mut self, until: Micros) -> Self {
         if until < Micros(i64::MAX) {
@@ -102,17 +102,17 @@ impl Wait {
         self
     }
 
-    /// Whether the machine may take its next step.
+    /// Whether the wait has ended, so that the machine may take its next step.
     pub fn is_over(&self, now: Micros) -> bool {
         self.event.seen() != self.seen || self.until.is_some_and(|until| until <= now)
     }
 
-    /// Waits on as if what has happened so far had not, which nobody but a simulation of bugs does.
+    /// Ignores the events so far; only for simulated bugs.
     pub fn miss(&mut self) {
         self.seen = self.event.seen();
     }
 
-    /// When it is over at the latest; `None` if only the event ends it.
+    /// Latest end of the wait; `None` if only the event ends it.
     pub fn deadline(&self) -> Option<Micros> {
         self.until
     }
@@ -131,7 +131,7 @@ impl Wait {
         }
     }
 
-    /// Looks for a while without sleeping; whether the event came.
+    /// Polls for a while without sleeping; returns whether the event came.
     fn spin(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < SPIN {

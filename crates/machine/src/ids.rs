@@ -1,24 +1,24 @@
-//! Numbers that cross modules.
+//! Newtypes for numbers that cross modules.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A place in the command log: records are numbered from 1, without gaps, for the life of a
-/// database. What has been executed up to a sequence is a state of the whole database.
+/// Position in the command log: records are numbered from 1, without gaps, for the life of a database. Executing all
+/// records up to a sequence gives a state of the whole database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
 impl Sequence {
-    /// Before the first record.
+    /// The position before the first record.
     pub const ZERO: Self = Self(0);
 
-    /// The one after it.
+    /// The next sequence.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// The one so many after it; stays at the largest.
+    /// The sequence this many records later; saturates at the largest.
     #[must_use]
     pub const fn plus(self, records: u64) -> Self {
         Self(self.0.saturating_add(records))
@@ -31,11 +31,11 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// Names a transaction for ever, also one that changed nothing and is in no log.
+/// Number of a transaction, unique for ever, even if it changed nothing and is in no log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TransactionId(pub u64);
 
-/// Names a bulk load, by the transaction that began it.
+/// Number of a bulk load: that of the transaction that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LoadId(pub u64);
 
@@ -43,7 +43,7 @@ pub struct LoadId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PartitionId(pub u16);
 
-/// Names a database for ever; drawn when it is created. Files of another are refused.
+/// Identity of a database, drawn when it is created. Files of another database are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DatabaseId(pub u128);
 
@@ -58,18 +58,18 @@ impl fmt::Display for DatabaseId {
 pub struct Micros(pub i64);
 
 impl Micros {
-    /// The moment so long after this one; the last one there is if that is beyond it.
+    /// The moment this much later; saturates at the last one.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 }
 
-/// Identity of a database for as long as it exists, in every file of it.
+/// Identity of a database, stored in each of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Which one.
+    /// Its id.
     pub database: DatabaseId,
-    /// How many executor partitions its rows are divided into, at least 1.
+    /// Number of executor partitions among which its rows are divided, at least 1.
     pub partitions: u16,
 }

@@ -1,4 +1,4 @@
-//! Stopping what runs or waits, from outside.
+//! Stopping running or waiting work from outside.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use thermocline_types::{Error, Result};
 /// Cancellation polling interval of waits that an interrupt does not wake up.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// One request, seen by whoever waits for it and by the thread that runs it.
+/// Interrupt of a request, checked by its client and by the thread that runs it.
 ///
 /// ```text
 ///             start                    (answered)
@@ -20,19 +20,19 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// ```
 ///
 /// Requests that count as one statement share an interrupt: each is `Waiting` again after the previous one. A deadline
-/// is a stop that comes by itself. Replay has no interrupts: what was stopped is in no log.
+/// is a stop that comes by itself. Replay has no interrupts: stopped transactions are in no log.
 #[derive(Debug)]
 pub struct Interrupt {
     state: AtomicU8,
     deadline: Option<(Instant, Duration)>,
-    /// For how long what it stops has held partitions, in nanoseconds.
+    /// Time for which its request has held partitions, in nanoseconds.
     held_ns: AtomicU64,
 }
 
-/// Why a request is stopped.
+/// Reason why a request is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Somebody asked for it.
+    /// The user cancelled it.
     User,
     /// It took too long.
     Timeout,
@@ -44,29 +44,29 @@ const STOPPED: u8 = 2;
 const BY_TIMEOUT: u8 = 4;
 
 impl Interrupt {
-    /// Of a request that may take so long from now on, waiting included; `None` for any time.
+    /// Interrupt of a request with this time limit, including waiting; `None` for no limit.
     pub fn new(timeout: Option<Duration>) -> Self {
         // A timeout too long for the clock never comes.
         let deadline = timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout)));
         Self { state: AtomicU8::new(WAITING), deadline, held_ns: AtomicU64::new(0) }
     }
 
-    /// When it stops by itself.
+    /// Its deadline; `None` without one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.map(|(deadline, _)| deadline)
     }
 
-    /// For how long what it stops has held partitions so far: nothing else ran there meanwhile.
+    /// Time for which its request has held partitions so far, so that nothing else ran there.
     pub fn held(&self) -> Duration {
         Duration::from_nanos(self.held_ns.load(Ordering::Relaxed))
     }
 
-    /// It has held partitions for so long.
+    /// Adds to the time for which it has held partitions.
     pub fn add_held(&self, held: Duration) {
         self.held_ns.fetch_add(u64::try_from(held.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// It is about to run, perhaps again over more partitions; an error if it was stopped.
+    /// Marks the request as running, perhaps again over more partitions; an error if it was stopped.
     pub fn start(&self) -> Result<()> {
         self.state.fetch_or(RUNNING, Ordering::SeqCst);
         self.check()
@@ -77,7 +77,7 @@ impl Interrupt {
         self.state.fetch_and(!RUNNING, Ordering::SeqCst);
     }
 
-    /// An error once it is to stop.
+    /// An error once the request is to stop.
     pub fn check(&self) -> Result<()> {
         let state = self.state.load(Ordering::SeqCst);
         if state & STOPPED == 0 {
@@ -89,7 +89,7 @@ impl Interrupt {
         Err(self.error())
     }
 
-    /// Stops it. True if it will never run; if not, it is stopped when it next looks, unless it is over by
+    /// Stops the request. Returns true if it will never run; otherwise it stops at its next check, unless it is over by
     /// then. The first cause counts.
     pub fn stop(&self, cause: Cause) -> bool {
         let bits = if cause == Cause::Timeout { STOPPED | BY_TIMEOUT } else { STOPPED };
@@ -100,7 +100,7 @@ impl Interrupt {
         before & RUNNING == 0
     }
 
-    /// Stops it if its deadline has come; whether it was stopped, now or earlier, before it ran.
+    /// Stops the request if its deadline has passed; returns whether it was stopped, now or earlier, before it ran.
     pub fn withdraws_now(&self) -> bool {
         if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             self.stop(Cause::Timeout);
@@ -113,7 +113,7 @@ impl Interrupt {
         self.state.load(Ordering::SeqCst) & (STOPPED | RUNNING) == STOPPED
     }
 
-    /// Error that its client gets.
+    /// Error for its client.
     pub fn error(&self) -> Error {
         Error::Cancelled(match self.deadline {
             Some((_, timeout)) if self.state.load(Ordering::SeqCst) & BY_TIMEOUT != 0 => {
@@ -156,7 +156,7 @@ mod tests {
             std::thread::scope(|scope| {
                 let stopped = scope.spawn(|| interrupt.stop(Cause::User));
                 let started = interrupt.start().is_ok();
-                // Never both: then it would run although its client was told that it does not.
+                // Never both: otherwise it would run although its client was told that it would not.
                 assert!(!(stopped.join().unwrap() && started));
             });
         }

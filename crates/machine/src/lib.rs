@@ -1,4 +1,4 @@
-//! Machines: work that says what it waits for instead of waiting.
+//! Machines: work whose steps return what they wait for instead of waiting.
 //!
 //! ```text
 //!              step                 Go: again
@@ -7,10 +7,10 @@
 //!     +---- whoever drives it ------+
 //! ```
 //!
-//! A machine takes one step: it reads or changes what it shares with others once, under a lock that it gives
-//! back before the step ends, and decides. It never sleeps. On a thread [`run`] drives it and sleeps between steps
-//! where it waits; in the simulator a scheduler steps all machines of a node in any order, and one that waits
-//! only once its event has advanced. So a wake-up that is forgotten hangs both.
+//! A machine takes one step: it reads or changes shared state once, under a lock that it releases before the step ends,
+//! and decides. It never sleeps. On a thread, [`run`] drives it and sleeps between steps where it waits; in the
+//! simulator, a scheduler steps all machines of a node in any order, and a waiting one only after its event has
+//! advanced. So a forgotten wake-up hangs both.
 
 mod allocator;
 mod beside;
@@ -35,16 +35,16 @@ pub use turns::{Turn, Turns};
 #[derive(Debug)]
 #[must_use]
 pub enum Step<T> {
-    /// Something was done; there is a next step.
+    /// A step was taken; there is a next one.
     Go,
-    /// There is nothing to do before this is over.
+    /// Nothing to do before this wait ends.
     Wait(Wait),
-    /// The end.
+    /// Finished, with its result.
     Over(T),
 }
 
 impl<T> Step<T> {
-    /// The same with another end.
+    /// Converts the result.
     pub fn map<U>(self, other: impl FnOnce(T) -> U) -> Step<U> {
         match self {
             Self::Go => Step::Go,
@@ -54,12 +54,12 @@ impl<T> Step<T> {
     }
 }
 
-/// Something that is done in steps, none of which waits.
+/// Work done in steps, none of which waits.
 pub trait Machine {
     /// Result of all steps.
     type Output;
 
-    /// Takes the next step; not after the last.
+    /// Takes the next step; must not be called after the last.
     fn step(&mut self) -> Step<Self::Output>;
 }
 
@@ -68,7 +68,7 @@ pub fn run<M: Machine>(machine: &mut M, clock: &Clock) -> M::Output {
     run_steps(clock, || machine.step())
 }
 
-/// The same for what is no machine of its own.
+/// [`run`] for steps that are not a machine.
 pub fn run_steps<T>(clock: &Clock, mut step: impl FnMut() -> Step<T>) -> T {
     loop {
         match step() {

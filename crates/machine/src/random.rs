@@ -1,7 +1,7 @@
 //! Pseudo-random numbers for simulations.
 
-/// SplitMix64 (Steele, Lea, Flood 2014). Of our own because a seed has to mean the same run with
-/// every version of every dependency.
+/// SplitMix64 (Steele, Lea, Flood 2014). Implemented here because a seed must mean the same run with every version of
+/// every dependency.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -54,7 +54,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// Seeds of failures that were written down keep their meaning.
+    /// Seeds of recorded failures keep their meaning.
     #[test]
     fn seeds_do_not_change() {
         let mut random = Random::new(7);

@@ -4,12 +4,12 @@ use parking_lot::Mutex;
 
 use super::{EventCount, Step, Wait};
 
-/// A place for one value that somebody waits for.
+/// A slot for one value that a receiver waits for.
 pub fn slot<T>() -> (Sender<T>, Receiver<T>) {
     slot_of(&EventCount::new())
 }
 
-/// The same for somebody who waits for any of several, which have one event.
+/// [`slot`] for a receiver that waits for any of several slots with one event.
 pub fn slot_of<T>(changed: &Arc<EventCount>) -> (Sender<T>, Receiver<T>) {
     let state = Mutex::new(State { value: None, is_over: false });
     let place = Arc::new(Place { state, changed: Arc::clone(changed) });
@@ -25,18 +25,18 @@ struct Place<T> {
 #[derive(Debug)]
 struct State<T> {
     value: Option<T>,
-    /// Whether no value comes any more.
+    /// Whether no value will come.
     is_over: bool,
 }
 
-/// Puts the value in. Dropping it says that there is none.
+/// Sends the value. Dropping it means that there is none.
 #[derive(Debug)]
 pub struct Sender<T> {
     place: Arc<Place<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Puts the value in; whoever does not wait any more need not know.
+    /// Sends the value; the receiver may have stopped waiting.
     pub fn send(self, value: T) {
         self.place.state.lock().value = Some(value);
     }
@@ -56,7 +56,7 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value, once; `None` if there is none and none comes.
+    /// The value, once; `None` if there is none and none will come.
     pub fn receive(&self) -> Step<Option<T>> {
         let seen = self.place.changed.seen();
         let mut state = self.place.state.lock();

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{EventCount, Step, Wait};
 
-/// Lets in one at a time.
+/// Admits one holder at a time.
 #[derive(Debug, Default)]
 pub struct Turns {
     taken: AtomicBool,
@@ -11,7 +11,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The turn, if nobody has it.
+    /// Takes the turn, if it is free.
     pub fn take(self: &Arc<Self>) -> Step<Turn> {
         let seen = self.given_back.seen();
         if self.taken.swap(true, Ordering::SeqCst) {
@@ -21,7 +21,7 @@ impl Turns {
     }
 }
 
-/// Dropping it gives it back.
+/// A turn, given back on drop.
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,

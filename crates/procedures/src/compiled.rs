@@ -15,18 +15,18 @@ use super::lua::LuaProcedure;
 use super::registration::Registration;
 use super::sql::SqlProcedure;
 
-/// A procedure, ready to run with the schema that it was compiled for.
+/// A procedure compiled for one version of the schema, ready to run.
 #[derive(Debug)]
 pub struct Compiled {
     /// Its name.
     pub name: Box<str>,
-    /// Which of its versions.
+    /// Its version.
     pub version: u32,
     /// Arguments.
     pub arguments: Vec<Argument>,
     partition_on: Vec<usize>,
     body: Body,
-    /// Of what it takes for as long as it is there.
+    /// Charge for the memory that it takes while it exists.
     charge: Charge,
 }
 
@@ -34,7 +34,7 @@ pub struct Compiled {
 enum Body {
     Sql(SqlProcedure),
     Lua(LuaProcedure),
-    /// With its statements; an error of one is for whoever runs it.
+    /// With its prepared statements; the error of a statement is returned when the statement runs.
     Rust(Arc<Registration>, Vec<Result<Prepared>>),
 }
 
@@ -43,26 +43,26 @@ impl HeapSize for Body {
         match self {
             Self::Sql(procedure) => procedure.heap_bytes(),
             Self::Lua(procedure) => procedure.heap_bytes(),
-            // Of the program, which has as many as it was written with.
+            // Its statements belong to the program, which has a fixed number of them.
             Self::Rust(..) => 0,
         }
     }
 }
 
 impl Compiled {
-    /// Bytes that it takes.
+    /// Bytes charged for it.
     pub(crate) const fn bytes(&self) -> usize {
         self.charge.bytes()
     }
 
-    /// A procedure of the schema.
+    /// Compiles a procedure of the schema.
     pub(crate) fn stored(
         schema: &Schema,
         definition: &ProcedureDefinition,
         limits: Limits,
         budget: &Arc<Budget>,
     ) -> Result<Self> {
-        // Nobody is asked: it was defined once. Whoever defines it asks before.
+        // The budget does not refuse: the procedure is already defined. `define` asks beforehand.
         let mut parsing = Charge::shared(budget, Working::Queries);
         parsing.settle(compile_bytes(definition));
         let body = match definition.language {
@@ -75,7 +75,7 @@ impl Compiled {
         Ok(Self { name, version, arguments, partition_on, body, charge })
     }
 
-    /// A procedure in Rust.
+    /// Prepares a procedure in Rust.
     pub(crate) fn registered(schema: &Schema, registration: &Arc<Registration>) -> Self {
         let statements = registration.procedure.statements();
         let prepared = statements.iter().map(|sql| Prepared::with_arguments(schema, sql, &[])).collect();
@@ -117,10 +117,10 @@ impl Compiled {
         }
     }
 
-    /// Its arguments, if a call gives as many.
+    /// Its arguments, if a call gives this many.
     ///
     /// # Errors
-    /// SQLSTATE 42883 for another number.
+    /// SQLSTATE 42883 for any other number.
     pub fn arguments_for(&self, given: usize) -> Result<&[Argument]> {
         if given == self.arguments.len() { Ok(&self.arguments) } else { Err(self.wrong_count(given)) }
     }
@@ -133,7 +133,7 @@ impl Compiled {
         ))
     }
 
-    /// Arguments as values of their types.
+    /// Converts arguments to the declared types.
     fn settle<'a>(&self, arguments: &'a [Value]) -> Result<Cow<'a, [Value]>> {
         self.arguments_for(arguments.len())?;
         let stays = |(value, argument): (&Value, &Argument)| match (value, argument.data_type) {
@@ -141,7 +141,7 @@ impl Compiled {
             (Value::Int(_), DataType::BigInt) | (Value::Text(_), DataType::Text) => true,
             _ => false,
         };
-        // What most arguments are.
+        // The common case.
         if arguments.iter().zip(&self.arguments).all(stays) {
             return Ok(Cow::Borrowed(arguments));
         }
@@ -163,13 +163,13 @@ impl Compiled {
     }
 }
 
-/// Whether an assigned value is what it was, also in its scale.
+/// Whether an assigned value is unchanged, including its scale.
 fn same(before: ValueRef<'_>, after: ValueRef<'_>) -> bool {
     match (before, after) {
         (ValueRef::Decimal(before), ValueRef::Decimal(after)) => {
             (before.units(), before.scale()) == (after.units(), after.scale())
         }
-        // Without blanks that a limit has no room for.
+        // Assignment may cut trailing blanks beyond a length limit.
         (ValueRef::Text(before), ValueRef::Text(after)) => before.len() == after.len(),
         (before, after) => std::mem::discriminant(&before) == std::mem::discriminant(&after),
     }

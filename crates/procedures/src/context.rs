@@ -6,28 +6,28 @@ use thermocline_types::{Class, DataType, Error, Result, Value, ValueRef};
 
 use crate::Definitions;
 
-/// How deep procedures may call each other, or themselves.
+/// Maximum depth of calls of procedures, including recursion.
 pub const CALLS_DEEP_MAX: u32 = 8;
 
-/// What a running procedure can do: execute statements and call other procedures, and know the time and
-/// the random numbers of its transaction.
+/// Interface of a running procedure to its transaction: statements, calls of other procedures, the transaction's time
+/// and its random numbers.
 #[derive(Debug)]
 pub struct Context<'c, 's> {
     scope: &'c mut Scope<'s>,
     environment: &'c Environment,
     definitions: &'c Definitions,
-    /// Statements of the procedure in Rust that runs.
+    /// Statements of the running procedure in Rust.
     statements: &'c [Result<Prepared>],
     depth: u32,
     wrote: bool,
-    /// Whether a statement took the first rows of no order.
+    /// Whether a statement with a LIMIT but no order has run.
     limited: bool,
     /// The first error of a statement or of a procedure that was called.
     failed: Option<Error>,
 }
 
 impl<'c, 's> Context<'c, 's> {
-    /// The context of a call that a transaction begins with.
+    /// Context of the call with which a transaction begins.
     pub fn new(scope: &'c mut Scope<'s>, environment: &'c Environment, definitions: &'c Definitions) -> Self {
         Self { scope, environment, definitions, statements: &[], depth: 1, wrote: false, limited: false, failed: None }
     }
@@ -35,8 +35,8 @@ impl<'c, 's> Context<'c, 's> {
     /// Runs a statement of [`Procedure::statements`](super::Procedure::statements), by its position there.
     ///
     /// # Errors
-    /// An error ends the transaction, whatever the procedure does about it: a statement that found no memory or
-    /// was stopped has done a part of its work, and would do all of it when the log is replayed.
+    /// Any error ends the transaction, even if the procedure ignores it: a statement that found no memory or was
+    /// stopped has done part of its work, and would do all of it in replay.
     pub fn execute(&mut self, statement: usize, parameters: &[Value]) -> Result<Outcome> {
         self.unless_failed(|context| {
             let prepared = context.statement(statement)?;
@@ -44,11 +44,11 @@ impl<'c, 's> Context<'c, 's> {
         })
     }
 
-    /// Runs a statement once for each set of parameters, in their order: faster than one run after the other, most
-    /// of all if it looks up rows by a whole key. Gives back the rows of all runs.
+    /// Runs a statement once for each set of parameters, in order: faster than separate runs, especially if it looks up
+    /// rows by a whole key. Returns the rows of all runs.
     ///
     /// # Errors
-    /// As of [`Context::execute`]. Of runs behind one with an error there are none.
+    /// As [`Context::execute`]. No run after the failed one has any effect.
     pub fn execute_batch<P: AsRef<[Value]>>(&mut self, statement: usize, sets: &[P]) -> Result<Batch> {
         self.unless_failed(|context| {
             let prepared = context.statement(statement)?;
@@ -57,8 +57,8 @@ impl<'c, 's> Context<'c, 's> {
         })
     }
 
-    /// The same of borrowed values, such as texts of an earlier result: an INSERT of one row of parameters takes them as
-    /// they are.
+    /// [`Context::execute_batch`] for borrowed values, such as texts of an earlier result, which an INSERT of one row
+    /// of parameters does not copy.
     ///
     /// # Errors
     /// As of [`Context::execute_batch`].
@@ -74,7 +74,7 @@ impl<'c, 's> Context<'c, 's> {
         })
     }
 
-    /// Calls another procedure as a part of this transaction. An error ends it.
+    /// Calls another procedure as part of this transaction. An error ends the transaction.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Answer> {
         self.unless_failed(|context| context.call_inside(procedure, arguments))
     }
@@ -94,7 +94,7 @@ impl<'c, 's> Context<'c, 's> {
         run(self).inspect_err(|error| self.failed = Some(error.clone()))
     }
 
-    /// What has ended the transaction.
+    /// The error that has ended the transaction, if any.
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
@@ -112,7 +112,7 @@ impl<'c, 's> Context<'c, 's> {
         result
     }
 
-    /// The time of the transaction; the same however often it is asked.
+    /// Time of the transaction; the same for every call.
     pub fn now(&self) -> Micros {
         Micros(self.environment.timestamp())
     }
@@ -122,7 +122,7 @@ impl<'c, 's> Context<'c, 's> {
         self.environment.random()
     }
 
-    /// The schema that the transaction runs with.
+    /// Schema of the transaction.
     pub(super) const fn schema(&self) -> &'c Schema {
         &self.definitions.schema
     }
@@ -154,7 +154,7 @@ impl<'c, 's> Context<'c, 's> {
         prepared.run_batch_of(self.scope, self.environment, runs, set)
     }
 
-    /// Notes that a statement runs, unless it may not.
+    /// Notes that a statement is about to run; an error if it may not.
     #[inline]
     fn note(&mut self, prepared: &Prepared) -> Result<()> {
         if !prepared.is_read_only() {
@@ -189,8 +189,8 @@ impl<'c, 's> Context<'c, 's> {
     }
 }
 
-/// Which rows come first when nothing orders them is left to the plan, which another version may choose
-/// otherwise; what a procedure writes must not follow from it.
+/// Which rows come first without an order depends on the plan, and another version may plan differently; a procedure's
+/// writes must not depend on it.
 pub(super) fn limit_without_order() -> Error {
     let message = "LIMIT without ORDER BY in a procedure that writes: which rows would it take?";
     Class::InvalidFunctionDefinition.error(message)

@@ -1,4 +1,4 @@
-//! One version of the schema with what was compiled from it.
+//! One version of the schema with its compiled procedures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use crate::{Compiled, Limits, Registration};
 /// One version of the schema and its procedures.
 #[derive(Debug)]
 pub struct Definitions {
-    /// Counts the definitions since the database was opened.
+    /// Number of definitions since the database was opened.
     pub version: u64,
     /// The schema.
     pub schema: Schema,
-    /// By name. An error is of a procedure that no longer fits the schema, for whoever calls it.
+    /// Procedures by name. An error belongs to a procedure that no longer fits the schema, and is returned to its
+    /// callers.
     procedures: BTreeMap<Box<str>, Result<Arc<Compiled>>>,
     registered: Arc<Vec<Arc<Registration>>>,
-    /// What one transaction may do.
+    /// Limits of one transaction.
     pub limits: Limits,
     /// Error for writers; `None` if the database is writable.
     pub refusal: Option<Error>,
-    /// The memory that procedures are charged to.
+    /// Budget charged for procedures.
     budget: Arc<Budget>,
 }
 
@@ -73,7 +74,7 @@ impl Definitions {
         let (schema, change) = define(&self.schema, sql)?;
         parsing.resize(0).map_err(reading)?;
         if let Change::CreateProcedure(new) = &change {
-            // Compiling it counts for itself.
+            // The compiler charges for itself.
             parsing.resize_exactly(compile_bytes(new)).map_err(reading)?;
             parsing.resize_exactly(0).map_err(reading)?;
         }
@@ -99,12 +100,12 @@ impl Definitions {
         Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits, budget)
     }
 
-    /// Whether there is a procedure of this name, which may be one that does not fit the schema.
+    /// Whether a procedure of this name exists, even if it does not fit the schema.
     pub fn has_procedure(&self, name: &str) -> bool {
         self.procedures.contains_key(name)
     }
 
-    /// The same for reading only.
+    /// The same definitions, refusing writes with this error.
     pub fn refusing(self, refusal: Option<Error>) -> Self {
         Self { refusal, ..self }
     }
@@ -127,11 +128,11 @@ fn taken(name: &str) -> Error {
     Class::DuplicateFunction.error(format_args!("procedure \"{name}\" is registered by the program"))
 }
 
-/// Bytes of memory that a procedure's body takes at most while it is compiled.
+/// Upper bound for the memory that compiling a procedure's body takes.
 pub(crate) fn compile_bytes(definition: &ProcedureDefinition) -> usize {
     match definition.language {
         Language::Sql => parse_bytes(&definition.body),
-        // What Lua takes it counts itself.
+        // Lua's own memory is counted by its meter.
         Language::Lua => definition.body.len(),
     }
 }

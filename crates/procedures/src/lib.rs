@@ -1,4 +1,4 @@
-//! Stored procedures: in SQL, in Lua, and in Rust.
+//! Stored procedures in SQL, Lua and Rust.
 //!
 //! ```text
 //! CREATE PROCEDURE --compile--> Compiled --run--> Context: statements, calls, limits
@@ -8,9 +8,9 @@
 //!                                  +-- Rust: registered when the database is opened
 //! ```
 //!
-//! A procedure sees rows, its arguments, and what the log records of its transaction: a time and a seed.
-//! It has no other way to the world, because the log holds the call and replays it.
-//! `docs/procedures.md` describes what procedures are written in.
+//! A procedure sees rows, its arguments, and the time and seed that the log records for its transaction. It has no
+//! other access to the outside, because the log holds only the call and replays it. `docs/procedures.md` describes the
+//! languages.
 
 mod compiled;
 mod context;
@@ -24,15 +24,15 @@ pub use context::{CALLS_DEEP_MAX, Context};
 pub use definitions::Definitions;
 pub use registration::{Procedure, Registration};
 
-/// What a procedure's transaction may do; a statement outside of one has no such limits. Counted, and not timed, so that
-/// the same call ends in the same way wherever it runs.
+/// Limits of a transaction in a procedure; a statement outside of a procedure has no such limits. They count work and
+/// not time, so that the same call ends in the same way on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows that it may read and write.
     pub rows_max: u64,
     /// Instructions of Lua.
     pub instructions_max: u64,
-    /// Bytes that a call in Lua may hold, with results of its statements.
+    /// Bytes that a call in Lua may hold, including results of its statements.
     pub lua_bytes_max: usize,
 }
 
@@ -43,7 +43,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For replay: what was committed was within the limits of then.
+    /// No limits, for replay: committed transactions were within the limits of their time.
     pub const fn unlimited() -> Self {
         Self { rows_max: u64::MAX, instructions_max: u64::MAX, lua_bytes_max: usize::MAX }
     }

@@ -8,9 +8,9 @@ use super::Context;
 
 /// A procedure in Rust.
 ///
-/// It is deterministic: what it changes follows from its arguments and from what its [`Context`] gives.
-/// The log holds the call, and another process runs it again; clocks, random numbers, files, maps in
-/// random order and anything static are not to be used.
+/// It must be deterministic: its changes may depend only on its arguments and on its [`Context`]. The log holds only
+/// the call, and another process runs it again, so it must not use clocks, random numbers, files, maps in random order
+/// or statics.
 ///
 /// ```
 /// use thermocline_procedures::{Context, Procedure};
@@ -30,11 +30,11 @@ use super::Context;
 /// }
 /// ```
 pub trait Procedure: Send + Sync + 'static {
-    /// The statements that it uses, prepared once for each version of the schema.
+    /// Statements that it uses, prepared once for each version of the schema.
     fn statements(&self) -> &[&str];
 
-    /// Runs it. What it changed is undone if this is an error, or if a statement or a procedure that it called
-    /// came to one. It does not panic: a panic stops the whole engine, because it may leave anything half done.
+    /// Runs it. An error undoes its changes, and so does an ignored error of a statement or a called procedure. It must
+    /// not panic: a panic stops the whole engine, because it may leave anything half done.
     fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer>;
 }
 
@@ -55,9 +55,9 @@ impl fmt::Debug for Registration {
 }
 
 impl Registration {
-    /// A procedure with a head as `CREATE PROCEDURE` would have it: `add(id BIGINT, amount BIGINT)
-    /// PARTITION ON (id)`. The version is another one whenever it would change other rows than before, or
-    /// the same in another order: a log that calls another version is not replayed.
+    /// A procedure with a head as in `CREATE PROCEDURE`: `add(id BIGINT, amount BIGINT) PARTITION ON (id)`. Change the
+    /// version whenever the procedure would change other rows, or the same rows in another order: a log that calls
+    /// another version is not replayed.
     pub fn new(head: &str, version: u32, procedure: impl Procedure) -> Result<Self> {
         let (schema, _) = define(&Schema::default(), &format!("CREATE PROCEDURE {head} LANGUAGE sql AS ''"))?;
         let definition = schema.procedures().next();

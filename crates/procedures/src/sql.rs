@@ -1,4 +1,4 @@
-//! `LANGUAGE SQL`: statements one behind the other.
+//! `LANGUAGE SQL`: a sequence of statements.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use thermocline_types::{Class, Result, Value};
 use super::Context;
 use super::context::limit_without_order;
 
-/// A body in SQL. What its last statement gives is what the procedure gives.
+/// A body in SQL. The result of its last statement is the procedure's result.
 #[derive(Debug)]
 pub(super) struct SqlProcedure {
     steps: Vec<Step>,
@@ -20,7 +20,7 @@ pub(super) struct SqlProcedure {
 
 #[derive(Debug)]
 struct Step {
-    /// The line of the body on which it begins, from 1.
+    /// Line of the body on which it begins, from 1.
     line: u32,
     action: Action,
 }
@@ -57,7 +57,7 @@ impl SqlProcedure {
     pub fn run(&self, context: &mut Context<'_, '_>, name: &str, arguments: &[Value]) -> Result<Answer> {
         let mut last = Answer::default();
         for step in &self.steps {
-            // Nobody will see it, and the next one's has its place.
+            // Only the last result is returned; dropping this one frees its memory for the next.
             drop(std::mem::take(&mut last));
             let result = match &step.action {
                 Action::Statement(prepared, columns) => context.run(prepared, arguments).map(|outcome| Answer {
@@ -90,7 +90,7 @@ impl HeapSize for SqlProcedure {
 fn compile_step(schema: &Schema, definition: &ProcedureDefinition, text: &str) -> Result<Action> {
     match parse(text)? {
         Statement::Call { name, arguments: written } => {
-            // The procedure may be this one, or one that comes later: it is looked up when this runs.
+            // Bound at run time: the called procedure may be this one, or be created later.
             let arguments = CallArguments::bind_late(schema, &written, &definition.arguments)?;
             if arguments.parameters().len() != definition.arguments.len() {
                 return Err(Class::UndefinedParameter.error("a parameter that is no argument of the procedure"));
@@ -111,7 +111,7 @@ fn compile_step(schema: &Schema, definition: &ProcedureDefinition, text: &str) -
     }
 }
 
-/// The line on which a part of a text begins.
+/// Line on which a part of a text begins.
 fn line_of(body: &str, part: &str) -> u32 {
     let offset = (part.as_ptr() as usize).saturating_sub(body.as_ptr() as usize);
     let before = body.get(..offset).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors that are put in on purpose, from outside of the machines that they are in.
+//! Errors planted on purpose, from outside the machines that they affect.
 
 use std::str::FromStr;
 
@@ -11,29 +11,29 @@ use thermocline_transactions::database::Work;
 use thermocline_transactions::engine::{Item, Journal, Shared};
 use thermocline_types::Result;
 
-/// An error put in on purpose.
+/// A planted error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// Clients are told before the log is synced.
     ReleasedBeforeSync,
-    /// Clients are told what they read over all partitions before that is durable.
+    /// Clients are told results of reads over all partitions before those are durable.
     ReadsDoNotWait,
-    /// Two transactions over several partitions are in another order in the queue of one of them.
+    /// One partition's queue swaps two transactions over several partitions.
     SwappedOrder,
-    /// Somebody sleeps on although what it waits for has come.
+    /// A machine misses a wake-up and sleeps on.
     LostWakeUp,
     /// A torn tail stays when the log goes on behind it.
     TornTailNotCut,
-    /// What recovery could read is taken for durable.
+    /// Recovery takes everything that it can read for durable.
     CacheTrusted,
-    /// A snapshot has rows as they are when it comes to them.
+    /// A snapshot copies rows in their current state, without earlier images.
     NoPreImages,
-    /// What a procedure writes depends on what is not logged.
+    /// A procedure's writes depend on something that is not logged.
     NotDeterministic,
 }
 
 impl Bug {
-    /// All of them, and how they are called.
+    /// All of them with their names.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::ReleasedBeforeSync, "released-before-sync"),
         (Self::ReadsDoNotWait, "reads-do-not-wait"),
@@ -75,7 +75,7 @@ impl Bug {
     }
 }
 
-/// The log with [`Bug::ReadsDoNotWait`], or without.
+/// The log, with or without [`Bug::ReadsDoNotWait`].
 pub(super) struct Planted {
     pub log: LogHandle,
     pub bug: Option<Bug>,
@@ -90,7 +90,7 @@ impl Journal for Planted {
     }
 }
 
-/// [`Bug::SwappedOrder`]: exchanges two rendezvous that wait in one queue.
+/// [`Bug::SwappedOrder`]: swaps two rendezvous that wait in one queue.
 pub(super) fn swap_rendezvous(shared: &Shared<Work>, random: &mut Random) {
     let Some(queue) = random.pick(&shared.queues) else { return };
     queue.rearrange(|items| {

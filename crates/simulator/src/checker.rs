@@ -1,4 +1,4 @@
-//! Whether a history is strictly serializable: after Elle (Kingsbury and Alvaro, 2020).
+//! Checks whether a history is strictly serializable, after Elle (Kingsbury and Alvaro, 2020).
 //!
 //! ```text
 //! history --> versions of each key, in their order --> edges between transactions --> a cycle?
@@ -6,12 +6,12 @@
 //!                 +-- what nobody wrote, who aborted, what was not the last: an anomaly at once
 //! ```
 //!
-//! A list tells the order of its appends, a replaced register the version before. From that follow
-//! the edges ww (wrote the next version), wr (read what the other wrote) and rw (read what the other
-//! replaced); rt is real time: one ended before the other began. A committed append that nobody saw
-//! comes behind all that were seen. One of which nobody knows what became of it counts as committed at some later time
-//! once somebody has seen something of it: then all of it has to be there. A history is strictly serializable exactly
-//! if none of this is contradicted and no cycle is in the graph, as far as the reads tell.
+//! A list shows the order of its appends, a replaced register its previous version. From these follow the edges ww
+//! (wrote the next version), wr (read what the other wrote) and rw (read what the other replaced); rt is real time: one
+//! transaction ended before the other began. A committed append that nobody read comes after all that were read. A
+//! transaction with an unknown outcome counts as committed at some later time once anybody has read any of it: then all
+//! of it must be there. As far as the reads show, a history is strictly serializable exactly if nothing contradicts
+//! this and the graph has no cycle.
 
 #![expect(
     clippy::indexing_slicing,
@@ -23,16 +23,16 @@ use std::fmt;
 
 use super::history::{Outcome, Step, Transaction};
 
-/// Why one transaction is before another one.
+/// Reason why one transaction precedes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
     /// It wrote the version before the other's.
     WriteWrite,
-    /// It wrote what the other one read.
+    /// It wrote what the other read.
     WriteRead,
-    /// It read what the other one replaced.
+    /// It read what the other replaced.
     ReadWrite,
-    /// It ended before the other one began.
+    /// It ended before the other began.
     RealTime,
 }
 
@@ -41,20 +41,20 @@ pub enum Edge {
 pub enum Anomaly {
     /// A transaction does not see its own writes, or two versions in turn.
     Internal(String),
-    /// Somebody saw what an aborted transaction wrote.
+    /// A transaction read a write of an aborted one.
     AbortedRead(String),
-    /// Somebody saw a version that its transaction replaced.
+    /// A transaction read a version that its writer replaced.
     IntermediateRead(String),
-    /// Somebody saw what nobody wrote, or one value twice.
+    /// A transaction read a value that nobody wrote, or one value twice.
     Phantom(String),
-    /// Two orders of one list.
+    /// Reads disagree about the order of a list.
     Orders(String),
-    /// Transactions that would all have to be before the next one: a shortest cycle.
+    /// Transactions each of which must precede the next: a shortest cycle.
     Cycle(Vec<(usize, Edge)>),
 }
 
 impl Anomaly {
-    /// How Adya calls it.
+    /// Adya's name for it.
     pub fn name(&self) -> String {
         match self {
             Self::Internal(_) => "internal".into(),
@@ -100,8 +100,8 @@ impl Anomaly {
     }
 }
 
-/// Edges between transactions, and through moments: node `n + i` is the i-th end of a transaction in
-/// time, so that real time takes a number of edges that is linear.
+/// Edges between transactions, and through moments: node `n + i` is the i-th end of a transaction in time, so that real
+/// time needs only linearly many edges.
 struct Graph {
     transactions: usize,
     edges: Vec<Vec<(usize, Edge)>>,
@@ -115,7 +115,7 @@ impl Graph {
     }
 }
 
-/// Anomalies of a history.
+/// Finds an anomaly in a history.
 pub fn check(history: &[Transaction]) -> Result<(), Anomaly> {
     let seen = seen_unknown(history);
     let mut graph = Graph { transactions: history.len(), edges: vec![Vec::new(); history.len()] };
@@ -131,7 +131,7 @@ pub fn check(history: &[Transaction]) -> Result<(), Anomaly> {
     }
 }
 
-/// Transactions of which nobody knows what became of them, but somebody saw what they appended.
+/// Transactions with an unknown outcome whose appends were read.
 fn seen_unknown(history: &[Transaction]) -> HashSet<usize> {
     let mut appended = HashMap::new();
     for (number, transaction) in history.iter().enumerate().filter(|(_, of)| of.outcome == Outcome::Unknown) {
@@ -151,12 +151,12 @@ fn seen_unknown(history: &[Transaction]) -> HashSet<usize> {
     seen
 }
 
-/// A transaction sees what it has done so far, and nothing else changes under it.
+/// Checks that a transaction sees its own steps so far, and that nothing else changes under it.
 fn internal(number: usize, transaction: &Transaction) -> Result<(), Anomaly> {
     if transaction.outcome != Outcome::Committed {
         return Ok(());
     }
-    // What a list ended in, and the whole of it where it was read.
+    // The end of each list, and all of it where it was read.
     let mut known: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut appended: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut registers: HashMap<i64, i64> = HashMap::new();
@@ -214,7 +214,7 @@ fn writers(history: &[Transaction], written: impl Fn(&Step) -> Option<(i64, i64)
     writers
 }
 
-/// The writer of what a transaction saw, which has to be one that somebody may see.
+/// Writer of a version that a transaction read; an error unless others may see it.
 fn seen<'w>(
     history: &[Transaction],
     writers: &'w HashMap<(i64, i64), Writer>,
@@ -250,7 +250,7 @@ fn lists(history: &[Transaction], seen_unknown: &HashSet<usize>, graph: &mut Gra
         Step::Append { key, value } => Some((*key, *value)),
         _ => None,
     });
-    // Reads of others' appends, by key: without what the reader itself has put behind them.
+    // Reads of others' appends, by key, without the reader's own appends after them.
     let mut reads: BTreeMap<i64, Vec<(usize, &[i64])>> = BTreeMap::new();
     for (number, transaction) in history.iter().enumerate() {
         if transaction.outcome != Outcome::Committed {
@@ -334,7 +334,7 @@ fn registers(history: &[Transaction], graph: &mut Graph) -> Result<(), Anomaly> 
         Step::Replace { key, value, .. } => Some((*key, *value)),
         _ => None,
     });
-    // Who read a version that he had not written, and who wrote the next one.
+    // Readers of each version written by another transaction, and writers of the next version.
     let mut readers: BTreeMap<(i64, i64), Vec<usize>> = BTreeMap::new();
     let mut next: BTreeMap<(i64, i64), Vec<usize>> = BTreeMap::new();
     for (number, transaction) in history.iter().enumerate() {
@@ -401,7 +401,7 @@ fn real_time(history: &[Transaction], graph: &mut Graph) {
     }
 }
 
-/// A shortest cycle of the first strongly connected component that has one, moments left out.
+/// A shortest cycle of the first strongly connected component that has one, without moments.
 fn shortest_cycle(graph: &Graph) -> Option<Vec<(usize, Edge)>> {
     let component = components(graph);
     let mut sizes = vec![0; graph.edges.len()];
@@ -409,7 +409,7 @@ fn shortest_cycle(graph: &Graph) -> Option<Vec<(usize, Edge)>> {
     let cyclic = (0..graph.transactions).find(|node| sizes[component[*node]] > 1)?;
     let nodes = (0..graph.transactions).filter(|node| component[*node] == component[cyclic]);
     let within = |node: usize| component[node] == component[cyclic];
-    // A component of a broken history can be all of it: a cycle through some of its nodes will do.
+    // A component of a broken history can be all of it: cycles through some of its nodes suffice.
     nodes.take(20).filter_map(|start| cycle_through(graph, start, within)).min_by_key(Vec::len)
 }
 

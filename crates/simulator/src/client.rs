@@ -1,4 +1,4 @@
-//! Clients and sessions of a node: what they ask for, and what they saw of it.
+//! Clients and sessions of a node: their requests and the results that they saw.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::load::{Ended, Loader};
 use super::session::{Session, pause, statement, told};
 use super::workload::{Ending, Over, Part, Plan, Plans, Text, first};
 
-/// How long a session may do nothing inside a transaction.
+/// Longest idle time of a session in a transaction.
 pub const IDLE_MAX: Duration = Duration::from_millis(50);
 /// SQLSTATE for a session that was idle for too long.
 pub const IDLE_TIMEOUT: &str = "25P03";
-/// SQLSTATE for a session that waits for one that waits for it.
+/// SQLSTATE for a deadlock between sessions.
 pub const DEADLOCK: &str = "40P01";
 /// Tags of calls are larger than those that bulk loads give to their batches.
 const FIRST_TAG: u64 = 1 << 32;
-/// How often a call runs again because the schema changed.
+/// Number of times that a call is retried because the schema changed.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// The node as clients see it.
@@ -42,12 +42,12 @@ pub struct World {
     pub log: LogHandle,
     pub clock: Clock,
     pub synchronous: bool,
-    /// Statements and procedures that clients have prepared; one of them is enough for all.
+    /// Prepared statements and procedures, shared by all clients.
     pub prepared: Mutex<BTreeMap<Text, Arc<Work>>>,
 }
 
 impl World {
-    /// A statement or procedure of the schema as it is now.
+    /// Prepares a statement or procedure for the current schema.
     pub fn work(&self, text: Text) -> Result<Arc<Work>> {
         let mut prepared = self.prepared.lock();
         if let Some(work) = prepared.get(&text).filter(|work| !work.is_outdated()) {
@@ -68,26 +68,26 @@ pub struct Scene {
     pub random: Random,
     pub plans: Plans,
     pub history: Vec<Transaction>,
-    /// Counts the steps of the simulation.
+    /// Number of the simulation's current step.
     pub now: u64,
-    /// Whether clients begin nothing any more.
+    /// Whether clients begin nothing more.
     pub stopping: bool,
     /// Definitions that come before everything else.
     pub first: VecDeque<&'static str>,
-    /// Up to where the log has to be durable before the result of a call may be told, by its tag.
+    /// By tag of a call, the sequence that must be durable before its result may be told.
     pub needs: BTreeMap<u64, Sequence>,
     tag_next: u64,
     /// The last record that changed each partition.
     pub last: Vec<Sequence>,
-    /// The largest sequence that somebody was told of.
+    /// Largest sequence that a client was told of.
     pub told: Sequence,
-    /// Indexes that were filled in steps.
+    /// Indexes filled in steps.
     pub built: u64,
-    /// Bulk loads that were kept.
+    /// Bulk loads kept.
     pub loaded: u64,
-    /// Those whose rows were taken back.
+    /// Bulk loads taken back.
     pub taken_back: u64,
-    /// How many transactions ended in which way, by SQLSTATE; "00000" for those that are kept.
+    /// Number of transactions by their SQLSTATE at the end; "00000" for kept ones.
     pub ended: BTreeMap<String, u64>,
 }
 
@@ -111,7 +111,7 @@ impl Scene {
         }
     }
 
-    /// Somebody is told of what is in the log up to here.
+    /// Checks that clients may be told of the log up to `needs`, and notes that they were.
     pub fn tell(&mut self, world: &World, needs: Sequence) -> Result<(), String> {
         self.told = self.told.max(needs);
         let durable = world.log.durable();
@@ -126,10 +126,10 @@ impl Scene {
 pub struct Client {
     number: usize,
     engine: engine::Client<Work>,
-    /// The transaction that it is in.
+    /// Start of its transaction.
     begin: u64,
     doing: Doing,
-    /// Up to where the log has to be durable before it may be told of its commit or its definition.
+    /// Sequence that must be durable before it may be told of its commit or definition.
     pub needs: Sequence,
 }
 
@@ -143,7 +143,7 @@ enum Doing {
     Define { definition: Box<Definition>, version: u64, interrupt: Option<Arc<Interrupt>>, is_filled: bool },
 }
 
-/// The next step, or what must not be.
+/// The next step, or a violation.
 type Stepped = Result<Step<()>, String>;
 
 impl Client {
@@ -152,15 +152,15 @@ impl Client {
         Self { number, engine, begin: 0, doing: Doing::Nothing, needs: Sequence::ZERO }
     }
 
-    /// A definition has been given to the log: that of whoever is at one, or an earlier one. Only one at a time gives
-    /// its record, and no other one does before it is told.
+    /// Notes that a definition's record was given to the log: that of the client at one, or an earlier one. Only one
+    /// client at a time gives its record, and no other does before that client is told.
     pub fn defined(&mut self, sequence: Sequence) {
         if let Doing::Define { .. } = self.doing {
             self.needs = sequence;
         }
     }
 
-    /// A record over all partitions has been given to the log, and behind it there are these loads.
+    /// Notes that a record over all partitions was given to the log, and the loads that remained after it.
     pub fn loads_left(&mut self, sequence: Sequence, loads: &BTreeSet<TableLoad>) {
         if let Doing::Load(loader) = &self.doing
             && loader.keeping().is_some_and(|load| !loads.contains(&load))
@@ -170,12 +170,12 @@ impl Client {
         }
     }
 
-    /// Whether it waits for nothing.
+    /// Whether it has nothing to do.
     pub const fn rests(&self) -> bool {
         matches!(self.doing, Doing::Nothing)
     }
 
-    /// The partitions whose records its next step gives to the log.
+    /// Partitions whose records its next step gives to the log.
     pub fn appending(&self) -> &[Member] {
         if let Doing::Commit { commit, .. } = &self.doing { commit.appending() } else { &[] }
     }
@@ -287,7 +287,7 @@ impl Client {
         self.begin = scene.now;
         let plan = match scene.first.front() {
             Some(sql) if self.number == 0 => Plan::Define(sql),
-            // Nothing may run before its tables are there.
+            // No transaction may run before its tables exist.
             Some(_) => return Ok(rest()),
             None if scene.stopping => return Ok(rest()),
             None => {
@@ -408,7 +408,7 @@ impl Client {
                     Ok(Step::Go)
                 }
                 Step::Over(Err(error)) => {
-                    // What is left to do is to roll back, which a failed transaction has done.
+                    // Only the rollback remains, which a failed transaction has already done.
                     let written = std::mem::take(&mut session.written);
                     drop(session);
                     self.failed(scene, &error, written)
@@ -442,7 +442,7 @@ impl Client {
 
     fn failed(&mut self, scene: &mut Scene, error: &Error, written: Vec<Did>) -> Stepped {
         let outcome = match error.root() {
-            // The log has failed: it may be there, or not.
+            // The log has failed, so the transaction may or may not be durable.
             Error::Io(_) | Error::DiskFull(_) => Outcome::Unknown,
             Error::Internal(_) | Error::Corrupt(_) | Error::CannotOpen(_) | Error::Unsupported(_) => {
                 return Err(format!("a client is told: {error}"));
@@ -462,7 +462,7 @@ impl Client {
         }
     }
 
-    /// The process ends, and with it what it was at.
+    /// Ends the client with the process, in the middle of its work.
     pub fn vanish(self, scene: &mut Scene) {
         let (outcome, written) = match &self.doing {
             Doing::Load(loader) if loader.may_be_kept() => (Outcome::Unknown, loader.plan().written()),
@@ -476,7 +476,7 @@ impl Client {
     }
 }
 
-/// For ever: whoever has nothing to do is asked again by the scheduler.
+/// Waits for ever: the scheduler asks an idle client again.
 fn rest() -> Step<()> {
     let nothing = EventCount::new();
     Step::Wait(Wait::new(&nothing, nothing.seen()))

@@ -2,7 +2,7 @@ use std::fmt;
 
 use thermocline_durability::disk::FaultCounts;
 
-/// Errors that end transactions, by SQLSTATE, and what they are counted as.
+/// Errors that end transactions, by SQLSTATE, with the names of their counts.
 pub const FAILURES: [(&str, &str); 10] = [
     ("P0001", "failed_on_purpose"),
     ("40001", "failed_retry"),
@@ -25,46 +25,46 @@ pub struct Counts {
     pub steps: u64,
     /// Records of transactions in the log.
     pub commits: u64,
-    /// Sessions' transactions with several of them.
+    /// Transactions of sessions with several records.
     pub commits_in_parts: u64,
     /// Definitions among them.
     pub definitions: u64,
-    /// Of those, indexes that were filled in steps.
+    /// Indexes among those that were filled in steps.
     pub built: u64,
     /// Bulk loads whose clients were told that all rows are there.
     pub loads: u64,
-    /// Those whose rows were taken back.
+    /// Bulk loads taken back.
     pub loads_taken_back: u64,
-    /// Those that a recovery found unfinished.
+    /// Bulk loads that a recovery found unfinished.
     pub loads_cut_short: u64,
-    /// Transactions that ran again over all partitions.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
-    /// Transactions that clients were told to be kept.
+    /// Transactions whose clients were told that they are kept.
     pub kept: u64,
     /// Transactions that ended in an error of their own: limits, cancellations, timeouts, refusals.
     pub failed: [u64; FAILURES.len()],
-    /// Transactions of which their clients do not know what became of them.
+    /// Transactions whose clients do not know the outcome.
     pub unknown: u64,
     /// Snapshots that were completed.
     pub snapshots: u64,
     /// Recoveries that ended.
     pub recoveries: u64,
-    /// Of those, with a snapshot.
+    /// Recoveries from a snapshot.
     pub recoveries_with_snapshot: u64,
-    /// Of those, with a last group left out.
+    /// Recoveries that left out a last group.
     pub tails_cut: u64,
-    /// Recoveries that a crash or an error of the disk cut short.
+    /// Recoveries interrupted by a crash or a disk error.
     pub recoveries_interrupted: u64,
-    /// Databases that were refused because of a changed bit.
+    /// Databases refused because of a flipped bit.
     pub damage_found: u64,
-    /// Databases of which the state before a changed bit was shown.
+    /// Databases shown read-only in the state before a flipped bit.
     pub shown_read_only: u64,
     /// Counts of the disk's faults.
     pub faults: FaultCounts,
 }
 
 impl Counts {
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.seeds += other.seeds;
         self.steps += other.steps;
@@ -90,7 +90,7 @@ impl Counts {
     }
 }
 
-/// Prints one count a line.
+/// One count per line.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, count) in [

@@ -1,5 +1,5 @@
-//! Bodies of the fuzz targets of Lua: each takes any bytes for a script, a pattern with its text, or a format with its
-//! arguments. The test is that the procedure ends, does the same a second time, and leaves a machine that works.
+//! Bodies of the Lua fuzz targets: each takes arbitrary bytes as a script, a pattern with its text, or a format with
+//! its arguments. The test is that the procedure ends, does the same a second time, and leaves a machine that works.
 //!
 //! The targets in `fuzz/lua` run them without a limit of time and under `AddressSanitizer`; the test `lua` of this
 //! crate runs them over the same corpus and a bounded number of mutations.
@@ -15,17 +15,16 @@ use thermocline_statements::Answer;
 use thermocline_transactions::database::{Database, Session, Settings};
 use thermocline_types::{Error, Value};
 
-/// A body: any bytes, and no result.
+/// A target's body, which takes any bytes.
 pub type Body = fn(&[u8]);
 
 /// Every target by name.
 pub const TARGETS: [(&str, Body); 3] = [("script", script), ("pattern", pattern), ("format", format)];
 
-/// Runs between two databases: what is logged lies in memory.
+/// Runs before a new database is made, because the log is in memory.
 const RUNS_OF_A_DATABASE: u32 = 2000;
 
-/// What a byte stands for in a script that is made of words, so that mutations are mostly syntax; `~~` is a
-/// space inside of one.
+/// Words for the bytes of a script, so that mutations are mostly valid syntax; `~~` is a space inside a word.
 const WORDS: &str = "and break do else elseif end false for function goto if in local nil not or repeat return then true
 until while a b c t f i x y ... ( ) { } [ ] = == ~= < <= > >= + - * / // % ^ # & | ~ << >> .. . , ; : :: 0 1 2 3 -1 10
 64 1000 1e9 0.5 1e308 math.maxinteger math.mininteger '' 'a' 'abc' '%a+' '(.-)' '()' '%d' '\\0' [[x]] {} {1,2,3} {a=1}
@@ -87,10 +86,10 @@ impl Bench {
         }
     }
 
-    /// How a call ends, twice.
+    /// Runs a call twice and returns how it ends.
     fn ends(&mut self, sql: &str, parameters: &[Value]) -> String {
         let (first, second) = (self.outcome(sql, parameters), self.outcome(sql, parameters));
-        // What is held already is another thing each time.
+        // The second call starts with other memory held.
         let limited = |outcome: &str| outcome.starts_with("57014") || outcome.starts_with("53200");
         assert!(first == second || limited(&first) || limited(&second), "{first}\n{second}");
         assert!(!first.starts_with("XX"), "{first}");
@@ -115,7 +114,7 @@ fn text_of(answer: &Answer) -> String {
     text
 }
 
-/// A body: text as it is, or words for bytes if the first byte is no ASCII.
+/// A body: text verbatim, or a word for each byte if the first byte is not ASCII.
 pub fn script(bytes: &[u8]) {
     let body = match bytes.split_first() {
         Some((first, rest)) if !first.is_ascii() => {
@@ -125,7 +124,7 @@ pub fn script(bytes: &[u8]) {
         }
         _ => String::from_utf8_lossy(bytes).into_owned(),
     };
-    // Of two calls these are other values.
+    // These give other values in each call.
     if body.len() > 1 << 16 || ["$f$", "random", "uuid"].iter().any(|part| body.contains(part)) {
         return;
     }
@@ -138,7 +137,7 @@ pub fn script(bytes: &[u8]) {
     });
 }
 
-/// What a pattern finds has to be a part of the text, and what is replaced by itself stays.
+/// A match must be part of the text, and replacing matches by themselves must not change it.
 const PATTERN: &str = "CREATE PROCEDURE pattern(op BIGINT, p BYTEA, s BYTEA, r BYTEA) LANGUAGE lua AS $$
   local function found(ok, from, to, ...)
     if not ok then return from end
@@ -162,7 +161,7 @@ const PATTERN: &str = "CREATE PROCEDURE pattern(op BIGINT, p BYTEA, s BYTEA, r B
   return ok, e, n
 $$";
 
-/// A pattern, a text and a replacement, with `0xff` between, after what to do with them.
+/// After a byte for the operation: a pattern, a text and a replacement, separated by `0xff`.
 pub fn pattern(bytes: &[u8]) {
     let Some((op, rest)) = bytes.split_first() else { return };
     let mut parts = rest.split(|byte| *byte == 0xff).map(|part| Value::Bytes(part.into()));
@@ -174,7 +173,7 @@ pub fn pattern(bytes: &[u8]) {
     });
 }
 
-/// Arguments of all types for a format, in an order that a number says.
+/// Arguments of all types for a format, in an order given by a number.
 const FORMAT: &str = "CREATE PROCEDURE format(op BIGINT, f BYTEA, s BYTEA, n BIGINT) LANGUAGE lua AS $$
   if op == 1 then return string.format(f, n) end
   local m = { __tostring = function() return s .. string.format('%s', n) end, __name = s }
@@ -190,7 +189,7 @@ const FORMAT: &str = "CREATE PROCEDURE format(op BIGINT, f BYTEA, s BYTEA, n BIG
   return pcall(string.format, f, table.unpack(arguments, 1, 40))
 $$";
 
-/// A format and a text, with `0xff` between, after eight bytes of a number and one that orders the arguments.
+/// After eight bytes of a number and one byte for the order of the arguments: a format and a text, separated by `0xff`.
 pub fn format(bytes: &[u8]) {
     let Some((op, rest)) = bytes.split_first() else { return };
     let Some((number, rest)) = rest.split_first_chunk() else { return };

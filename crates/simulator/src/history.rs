@@ -1,28 +1,27 @@
-//! History: what clients did and saw.
+//! History of the clients' operations and the results that they saw.
 
 use std::fmt;
 
-/// A step of a transaction. Values are never written twice to one key.
+/// A step of a transaction. No value is written twice to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Puts a value behind a list.
+    /// Appends a value to a list.
     Append {
-        /// Which list.
+        /// The list.
         key: i64,
-        /// The value, its new end.
+        /// The value, the list's new end.
         value: i64,
     },
     /// A list as it was read.
     ReadList {
-        /// Which list.
+        /// The list.
         key: i64,
         /// Its elements.
         list: Vec<i64>,
     },
-    /// What a register was, 0 before its first write, and what it is made. So each version says which one
-    /// was before it.
+    /// Replaces a register, which is 0 before its first write. The old value tells which version came before.
     Replace {
-        /// Which register.
+        /// The register.
         key: i64,
         /// Value before.
         before: i64,
@@ -31,21 +30,21 @@ pub enum Step {
     },
     /// A register as it was read.
     ReadRegister {
-        /// Which register.
+        /// The register.
         key: i64,
-        /// Value before.
+        /// Its value.
         value: i64,
     },
 }
 
-/// Outcome as its client was told.
+/// Outcome told to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// That it is kept.
+    /// Kept.
     Committed,
-    /// That it left nothing.
+    /// Rolled back.
     Aborted,
-    /// Nothing, or that nobody knows.
+    /// None, or that the outcome is unknown.
     Unknown,
 }
 
@@ -56,12 +55,12 @@ pub struct Transaction {
     pub client: usize,
     /// When it was asked for: nanoseconds, or steps of a simulation.
     pub begin: u64,
-    /// When its client was told.
+    /// When its client was told the outcome.
     pub end: u64,
     /// Outcome that it was told.
     pub outcome: Outcome,
-    /// What it did and saw. Of one that is not committed what it would have written; what was before a register's
-    /// new value is then not known.
+    /// Its operations and their results. For an uncommitted transaction these are the intended writes; a register's old
+    /// value is then unknown.
     pub steps: Vec<Step>,
 }
 

@@ -11,25 +11,26 @@
 //!           history: strictly serializable? <-- rows -- state, hash, schema
 //! ```
 //!
-//! All of it is the code that [`Database`](thermocline_transactions::database::Database) has threads drive: [machines](thermocline_machine)
-//! over queues, rendezvous and results that wait for the log. Here a scheduler steps whoever can go on, in an order
-//! that the seed decides; whoever waits can go on once its event has advanced, so that a forgotten wake-up leaves
-//! somebody waiting for ever. Clients run statements, procedures in Rust and Lua, sessions' transactions and
-//! definitions, within limits that stop some of them, and load rows that nobody may see before all of them are there.
+//! All of it is the code that threads of [`Database`](thermocline_transactions::database::Database) drive:
+//! [machines](thermocline_machine) over queues, rendezvous and results that wait for the log. Here a scheduler steps
+//! any machine that can go on, in an order decided by the seed. A waiting machine can go on once its event has
+//! advanced, so a forgotten wake-up leaves it waiting for ever. Clients run statements, procedures in Rust and Lua,
+//! transactions of sessions and definitions, within limits that stop some of them, and load rows that must stay
+//! invisible until all of them are there.
 //!
-//! What holds after each step: nothing is told before it is durable. At the end of a round all that was asked for is
-//! answered, and all partitions came to the rendezvous that they share in one order. After each recovery:
-//! - what clients were told is there, also what they only read
-//! - what is there is what ran up to one place in the log: schema, rows and tuple ids by hash, also of rows of loads
-//!   that were not over, which are gone before anything else runs
-//! - every index has its rows, every row is in its partition
+//! After each step, no result that is not durable has been told. At the end of a round every request has been answered,
+//! and all partitions came to their shared rendezvous in the same order. After each recovery:
+//! - everything that clients were told is there, including what they only read
+//! - the state is that of some place in the log: schema, rows and tuple ids by hash, including rows of unfinished
+//!   loads, which are removed before anything else runs
+//! - every index has its rows, and every row is in its partition
 //!
-//! And at the end what clients and recoveries saw is strictly serializable ([`checker`]).
+//! At the end, the history of clients and recoveries must be strictly serializable ([`checker`]).
 //!
-//! One seed is one run. [`Bug`] puts known errors in, to see that the simulation finds them.
+//! One seed is one run. [`Bug`] plants known errors, to check that the simulation finds them.
 //!
-//! Left out: the threads that drive machines, which the tests of engine and database run; texts of statements as
-//! sessions read them, and when snapshots are taken ([`thermocline_transactions::database`]).
+//! Left out: the threads that drive machines, which the tests of engine and database run; the parsing of statements by
+//! sessions; and the schedule of snapshots ([`thermocline_transactions::database`]).
 
 mod bug;
 pub mod checker;

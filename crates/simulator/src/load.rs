@@ -13,7 +13,7 @@ use thermocline_types::{Error, Result, ValueRef};
 use super::client::{Scene, World};
 use super::workload::{LOADED, LoadPlan};
 
-/// Few rows and little time, so that a load has several of everything.
+/// Few rows and little time, so that a load has several batches and retries.
 fn portions(scene: &mut Scene) -> Portions {
     let mut below = |most| 1 + u32::try_from(scene.random.below(most)).unwrap_or(0);
     let (rows, taken_back) = (below(4), below(5));
@@ -25,7 +25,7 @@ pub struct Loader {
     plan: LoadPlan,
     loading: Loading,
     interrupt: Arc<Interrupt>,
-    /// Rows that it has pushed.
+    /// Rows pushed so far.
     pushed: i64,
     doing: Doing,
 }
@@ -35,7 +35,7 @@ enum Doing {
     Waits,
     Pushes,
     Finishes,
-    /// Removes its rows; because of this error, or as planned.
+    /// Removes its rows, because of this error or as planned.
     TakesBack(Option<Error>),
 }
 
@@ -43,7 +43,7 @@ enum Doing {
 pub enum Ended {
     Kept,
     TakenBack,
-    /// With this error; nothing is left of it unless the node has stopped.
+    /// Failed with this error; no row is left unless the node has stopped.
     Failed(Error),
 }
 
@@ -62,18 +62,19 @@ impl Loader {
         &self.plan
     }
 
-    /// The load whose rows everybody is about to see; `None` while that is not so.
+    /// The load whose rows are about to become visible; `None` otherwise.
     pub fn keeping(&self) -> Option<TableLoad> {
         self.loading.is_keeping().then(|| self.loading.table_load())
     }
 
-    /// Whether its rows may be there after a crash: the record that shows them is on its way, or the log has failed at it.
+    /// Whether its rows may be there after a crash: the record that shows them is on its way, or the log failed while
+    /// writing it.
     pub fn may_be_kept(&self) -> bool {
         let log_failed = |error: &Error| matches!(error.root(), Error::Io(_) | Error::DiskFull(_));
         self.loading.is_keeping() || matches!(&self.doing, Doing::TakesBack(Some(error)) if log_failed(error))
     }
 
-    /// Takes a step; an error is what must not be.
+    /// Takes a step; an error is a violation.
     pub fn step(&mut self, scene: &mut Scene) -> Result<Step<Ended>, String> {
         if scene.random.one_in(60) {
             self.interrupt.stop(Cause::User);
@@ -100,7 +101,7 @@ impl Loader {
         })
     }
 
-    /// The next row, or the end.
+    /// Pushes the next row, or ends the load.
     fn push(&mut self) -> Step<Ended> {
         if self.plan.gives_up_after.is_some_and(|rows| rows <= self.pushed) {
             return self.give_up(None);

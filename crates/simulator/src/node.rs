@@ -26,10 +26,10 @@ use super::states::{Hashes, States, hashes, hashes_of};
 
 /// Few bytes, so that a session's transaction has several records.
 const PART_BYTES: usize = 60;
-/// Steps without anything but waiting after which nobody can go on any more.
+/// Steps in which everybody only waits, after which the node counts as stuck.
 const STUCK_AFTER: u32 = 2000;
 
-/// Somebody who is stepped.
+/// A participant that is stepped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Partition(usize),
@@ -38,27 +38,27 @@ enum Who {
     Client(usize),
 }
 
-/// When somebody is stepped.
+/// Schedule of a participant.
 struct Turn {
     who: Who,
     /// Event that it waits for; `None` if it can go on.
     wait: Option<Wait>,
     is_over: bool,
-    /// How often it comes to its turn, compared with others.
+    /// How often its turn comes, relative to others.
     weight: u64,
 }
 
-/// How far the end of a node is.
+/// Progress of shutting down a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     Open,
-    /// Partitions run what is in their queues.
+    /// Partitions run their queues to the end.
     Engine,
-    /// The log writes what waits.
+    /// The log writes its waiting records.
     Log,
 }
 
-/// A node that runs.
+/// A running node.
 pub struct Node {
     pub world: World,
     disk: SimulatedDisk,
@@ -69,26 +69,26 @@ pub struct Node {
     clients: Vec<Client>,
     turns: Vec<Turn>,
     states: States,
-    /// Up to where records were when each partition last ran a transaction over several.
+    /// End of the log when each partition last ran a transaction over several.
     read: Vec<Sequence>,
     schema_version: u64,
     /// Rendezvous in the order in which each partition came to them.
     all_rendezvous: Vec<Vec<Arc<Rendezvous>>>,
-    /// Steps since somebody has last done something.
+    /// Steps since any participant made progress.
     idle_steps: u32,
     closing: Closing,
     bug: Option<Bug>,
-    /// Transactions that were given to the log.
+    /// Transactions given to the log.
     pub commits: u64,
-    /// Of those, sessions' with several records.
+    /// Transactions of sessions with several records.
     pub commits_in_parts: u64,
-    /// Definitions that were given to the log.
+    /// Definitions given to the log.
     pub definitions: u64,
     /// Loads that recovery found unfinished.
     pub loads_cut_short: u64,
 }
 
-/// Where a node starts.
+/// Initial state of a node.
 pub struct Start {
     pub disk: SimulatedDisk,
     pub identity: Identity,
@@ -107,7 +107,8 @@ pub struct Start {
 }
 
 impl Node {
-    /// The machines as [`Database::open`](thermocline_transactions::database::Database::open) has threads drive them.
+    /// Starts the machines that threads of [`Database::open`](thermocline_transactions::database::Database::open)
+    /// drive.
     pub fn start(start: Start, random: &mut Random) -> Result<Self> {
         let Start {
             disk,
@@ -169,7 +170,7 @@ impl Node {
         let clients: Vec<_> = (0..start.clients).map(|number| Client::new(number, &world)).collect();
         let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Snapshots]);
         let turns = everybody.chain((0..clients.len()).map(Who::Client)).map(|who| {
-            // Some are slow.
+            // Some participants are slow.
             let weight = if random.one_in(4) { 1 } else { 4 + random.below(12) };
             Turn { who, wait: None, is_over: false, weight }
         });
@@ -196,18 +197,18 @@ impl Node {
         })
     }
 
-    /// Whether all that was asked for has been answered.
+    /// Whether every request has been answered.
     pub fn rests(&self, scene: &Scene) -> bool {
         scene.first.is_empty() && self.clients.iter().all(Client::rests) && self.snapshots.rests()
     }
 
-    /// Ends the engine when all that is in its queues has run, and then its log.
+    /// Ends the engine once its queues are empty, and then its log.
     pub fn close(&mut self) {
         self.closing = Closing::Engine;
         self.world.shared.stop(Error::Cancelled("the database is closed".into()));
     }
 
-    /// Whether partitions, the log and what was asked for have ended.
+    /// Whether partitions, the log and all requests have ended.
     pub fn is_closed(&self) -> bool {
         let are_over =
             self.turns.iter().all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots));
@@ -218,7 +219,7 @@ impl Node {
         self.turns.iter().all(|turn| turn.is_over || !matches!(turn.who, Who::Partition(_)))
     }
 
-    /// Has somebody who can go on take a step; an error is what must not be.
+    /// Steps a participant that can go on; an error is a violation.
     pub fn step(&mut self, scene: &mut Scene) -> Result<(), String> {
         scene.now += 1;
         if scene.random.one_in(4) {
@@ -249,7 +250,7 @@ impl Node {
         Ok(())
     }
 
-    /// Somebody whose wait is over; moves the clock if that is what all wait for.
+    /// A participant whose wait is over; moves the clock if everybody waits for time.
     fn pick(&mut self, scene: &mut Scene) -> Result<Option<usize>, String> {
         let now = self.world.clock.now();
         let mut able = Vec::new();
@@ -275,7 +276,7 @@ impl Node {
                 if !wait.is_over(now) {
                     continue;
                 }
-                // Only an event is missed, not a time.
+                // Only events can be missed, not times.
                 let event = wait.deadline().is_none_or(|deadline| deadline > now);
                 if self.bug == Some(Bug::LostWakeUp) && event && scene.random.one_in(30) {
                     wait.miss();
@@ -371,7 +372,7 @@ impl Node {
         }
     }
 
-    /// Nothing is released before it is durable.
+    /// Checks that nothing is released before it is durable.
     fn check_released(&self) -> Result<(), String> {
         let (released, durable) = (self.commit_waiters.sequence(), self.world.log.durable());
         if self.world.synchronous && released > durable {
@@ -380,7 +381,7 @@ impl Node {
         Ok(())
     }
 
-    /// Transactions that ran again over all partitions.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub fn restarts(&self) -> u64 {
         self.world.shared.restarts.load(Ordering::Relaxed)
     }
@@ -394,7 +395,7 @@ impl Node {
             .map_err(|error| error.to_string())
     }
 
-    /// All partitions came to the rendezvous that they share in one order.
+    /// Checks that all partitions came to their shared rendezvous in the same order.
     pub fn check_order(&self) -> Result<(), String> {
         let place = |list: &[Arc<Rendezvous>], rendezvous: &Arc<Rendezvous>| {
             list.iter().position(|of| Arc::ptr_eq(of, rendezvous))
@@ -410,8 +411,7 @@ impl Node {
         Ok(())
     }
 
-    /// The process ends, and with it everything in memory
-    /// but what is known of the states that it went through.
+    /// Ends the process and everything in memory; only the record of its states remains.
     pub fn end(self, scene: &mut Scene) -> States {
         for client in self.clients {
             client.vanish(scene);

@@ -1,4 +1,4 @@
-//! The procedures in Rust that clients call.
+//! Procedures in Rust that clients call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,15 +9,15 @@ use thermocline_types::{Class, Result, Value, ValueRef};
 
 use super::workload::{APPEND, Ask, GROW, LIST, LOAD_OF, REGISTER, REPLACE, SCAN, SET, SETTING, late, value};
 
-/// Runs steps that it gets as text.
+/// Runs steps encoded as text.
 struct Steps {
-    /// Added to what it writes and not logged; `None` unless that bug is put in.
+    /// An unlogged number added to its writes; `None` unless that bug is planted.
     noise: Option<Arc<AtomicI64>>,
     /// Statements that it runs instead of [`STATEMENTS`].
     statements: [&'static str; 10],
 }
 
-/// In this order in [`Procedure::statements`].
+/// Same order as [`Procedure::statements`].
 const STATEMENTS: [&str; 10] = [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN, LOAD_OF[0], LOAD_OF[1]];
 
 impl Procedure for Steps {

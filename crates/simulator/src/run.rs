@@ -28,12 +28,12 @@ use super::procedure::registrations;
 use super::states::{States, hashes};
 use super::workload::{DEFINITIONS, LOADED, Loaded, list};
 
-/// Something that must not be.
+/// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The run.
+    /// Seed of the run.
     pub seed: u64,
-    /// The crash and recovery, from 0.
+    /// Number of the crash and recovery, from 0.
     pub round: u32,
     /// Kind.
     pub message: String,
@@ -45,15 +45,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Rounds of a run at most.
+/// Maximum rounds of a run.
 const ROUNDS: u32 = 4;
-/// Steps of the scheduler in a round at most, before clients begin nothing any more.
+/// Maximum steps of the scheduler in a round, before clients begin nothing more.
 const STEPS: u64 = 900;
-/// Steps after the log has failed, before clients begin nothing any more.
+/// Steps after the log has failed, before clients begin nothing more.
 const STEPS_FAILED: u64 = 100;
-/// Steps until all that was asked for is answered, at most.
+/// Maximum steps until every request is answered.
 const STEPS_TO_END: u64 = 60_000;
-/// Limits of a transaction: low enough that some are stopped.
+/// Limits of a transaction: low enough to stop some.
 const LIMITS: Limits = Limits { rows_max: 120, instructions_max: 20_000, lua_bytes_max: 1 << 20 };
 
 /// A run.
@@ -64,7 +64,7 @@ pub struct Simulation {
     bug: Option<Bug>,
     /// Value that a procedure writes with [`Bug::NotDeterministic`].
     noise: Arc<AtomicI64>,
-    /// The I/O of the first round at which the process ends; `None` for any.
+    /// I/O of the first round at which the process ends; `None` for any.
     crash_at: Option<u64>,
     settings: LogSettings,
     identity: Identity,
@@ -72,7 +72,7 @@ pub struct Simulation {
     /// States of the database up to the last recovery.
     states: States,
     counts: Counts,
-    /// A changed bit may be found at any later time.
+    /// Whether a bit was flipped, which may be found at any later time.
     bit_flipped: bool,
 }
 
@@ -98,7 +98,7 @@ impl State {
 
 /// Expectation of the next recovery.
 struct Expected {
-    /// The highest sequence that clients were told or the log says is durable.
+    /// Highest sequence that clients were told of or that the log reports durable.
     least: Sequence,
     most: Sequence,
     states: States,
@@ -125,7 +125,7 @@ impl Simulation {
         Self { seed, random, disk, bug, noise, crash_at, settings, identity, scene, states, counts, bit_flipped }
     }
 
-    /// With an error put in.
+    /// Plants an error.
     #[must_use]
     pub fn with_bug(mut self, bug: Bug) -> Self {
         self.bug = Some(bug);
@@ -133,7 +133,7 @@ impl Simulation {
         self
     }
 
-    /// With the first crash in the middle of this I/O, and no other fault before it.
+    /// Places the first crash in the middle of this I/O, without other faults before it.
     #[must_use]
     pub const fn with_crash_at(mut self, operation: u64) -> Self {
         self.crash_at = Some(operation);
@@ -159,7 +159,7 @@ impl Simulation {
         Ok(self.counts)
     }
 
-    /// Work, crash, recovery; `None` if that ends the run.
+    /// Runs work, crash and recovery; `None` if the run ends.
     fn round(&mut self, state: Option<State>) -> Result<Option<State>, String> {
         let state = match state {
             Some(state) => state,
@@ -198,7 +198,7 @@ impl Simulation {
         }
         if let Some(member) = members.first() {
             let budget = member.partition.budget();
-            // Rows that there are stay; the limit is for those that come.
+            // Existing rows stay; the limit applies to new ones.
             let room = 300_000 + random.below(1 << 20);
             budget.set_limit(budget.used() + room, room / 16);
         }
@@ -226,11 +226,11 @@ impl Simulation {
     /// Steps in any order until something ends the process.
     fn work(&mut self, mut node: Node) -> Result<Expected, String> {
         let mut steps = self.random.below(STEPS);
-        // Or it is closed while clients wait for answers.
+        // Sometimes the node is closed while clients wait for answers.
         let closes_busy = self.random.one_in(6);
         for step in 0..STEPS + STEPS_TO_END {
             if node.world.log.check().is_err() {
-                // From here on everybody is told that nothing runs any more.
+                // From here on, every request fails because nothing runs.
                 steps = steps.min(step + STEPS_FAILED);
             }
             self.scene.stopping = step >= steps;
@@ -242,14 +242,14 @@ impl Simulation {
             }
             node.step(&mut self.scene)?;
             self.counts.steps += 1;
-            // Not every step needs what it asks of the disk, such as room ahead in the log.
+            // Not every step needs the result of its I/O, such as making room in the log.
             if node.has_crashed() {
                 break;
             }
             if self.random.one_in(200) {
                 node.check()?;
             }
-            // Or the process is killed, but not while it has to come to an end.
+            // Sometimes the process is killed, but not while it is closing.
             if step < steps && self.random.one_in(2000) {
                 break;
             }
@@ -274,7 +274,7 @@ impl Simulation {
         Ok(Expected { least, most, states: node.end(&mut self.scene) })
     }
 
-    /// Ends the engine, then its log: what clients have asked for is answered.
+    /// Ends the engine, then its log; every request is answered.
     fn close(&mut self, node: &mut Node) -> Result<(), String> {
         self.scene.stopping = true;
         self.scene.first.clear();
@@ -297,8 +297,7 @@ impl Simulation {
         self.disk.set_faults(Faults::default());
     }
 
-    /// Recovers, perhaps after attempts that are cut short; `None` if the database is refused because of
-    /// a changed bit.
+    /// Recovers, perhaps after interrupted attempts; `None` if the database is refused because of a flipped bit.
     fn recover(&mut self) -> Result<Option<State>, String> {
         for attempt in 0.. {
             if attempt < 3 && self.random.one_in(2) {
@@ -341,7 +340,7 @@ impl Simulation {
         Ok(None)
     }
 
-    /// What recovery leaves has no damage and nothing unfinished.
+    /// Checks that recovery leaves neither damage nor unfinished files.
     fn check(&self) -> Result<(), String> {
         if self.bit_flipped || self.bug.is_some() || !self.random.clone().one_in(8) {
             return Ok(());
@@ -366,7 +365,7 @@ impl Simulation {
         let (disk, placement, budget) = (&self.disk, self.random.next(), Arc::new(Budget::unlimited()));
         let replay = |known: Option<Identity>| {
             let identity = known.unwrap_or(self.identity);
-            // The disk's faults come in the order of its reads.
+            // Faults follow the order of the disk's reads.
             Ok(Rebuild::new(identity, &budget, usize::MAX, placement, self.replayer()?).with_threads(1))
         };
         let (rebuild, recovered) = match self.bug {
@@ -392,7 +391,7 @@ impl Simulation {
         compare(state, states, |_| true)
     }
 
-    /// What a database that can only be read shows, as a database of its own, which can be written.
+    /// Restores the state that a read-only database shows as a database of its own, which is writable.
     fn restore(&mut self, shown: &State, states: &States) -> Result<(), String> {
         if shown.definitions.check_writable().is_ok() {
             return Err("what is shown can be written".into());
@@ -410,11 +409,11 @@ impl Simulation {
         if state.last() != shown.last() || state.definitions.check_writable().is_err() {
             return Err(format!("{} is restored, and {} was shown", state.last(), shown.last()));
         }
-        // What is restored knows nothing of loads that were not over.
+        // A restored database does not contain unfinished loads.
         compare(&state, states, |load| load.is_none())
     }
 
-    /// Reader of everything after a recovery.
+    /// Reads everything after a recovery.
     fn read(&mut self, state: &State) -> Result<(), String> {
         let mut steps = Vec::new();
         let mut loaded = Loaded::default();
@@ -449,13 +448,13 @@ impl Simulation {
             self.scene.history.push(Transaction { client, begin, end, outcome: Outcome::Committed, steps });
             return Ok(());
         }
-        // What clients were told last may be gone, so that what they see from now on is another history.
+        // Clients may have been told of transactions that are now lost, so a new history begins.
         self.check_history()?;
         self.scene.plans.next_era();
         Ok(())
     }
 
-    /// What clients saw is what they would have seen one after the other.
+    /// Checks that the history is strictly serializable.
     fn check_history(&mut self) -> Result<(), String> {
         let history = std::mem::take(&mut self.scene.history);
         checker::check(&history).map_err(|anomaly| format!("{}", anomaly.describe(&history)))
@@ -481,7 +480,7 @@ impl Simulation {
     }
 }
 
-/// Whether a state is the one that it was at its last record; of loads that were not over, those that are asked for.
+/// Compares a state with the one noted for its last record; of unfinished loads, only those selected.
 fn compare(state: &State, states: &States, is_compared: fn(Option<LoadId>) -> bool) -> Result<(), String> {
     let last = state.last();
     let (schema, found) = (states.schema_at(last), state.definitions.schema.to_sql());

@@ -1,4 +1,4 @@
-//! A session's transaction, statement by statement.
+//! Transactions of sessions, statement by statement.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::client::{DEADLOCK, IDLE_TIMEOUT, Scene, World};
 use super::history::Step as Did;
 use super::workload::{Ask, Ending, Part, Text};
 
-/// A transaction that is open.
+/// An open transaction.
 pub struct Session {
     pub transaction: Interactive<Work>,
     pub parts: VecDeque<Part>,
-    /// Whether it gets partitions later than it has its time.
+    /// Whether it gets some partitions after its timestamp is fixed.
     pub is_late: bool,
     pub running: Option<Running>,
     pub ending: Ending,
@@ -34,13 +34,13 @@ pub struct Running {
     part: Part,
     statements: VecDeque<(Text, Vec<Value>)>,
     interrupt: Arc<Interrupt>,
-    /// The answer of the first.
+    /// Answer of the first statement.
     seen: Option<Answer>,
-    /// Whether the statement that runs has waited for partitions.
+    /// Whether the running statement has waited for partitions.
     waits: bool,
 }
 
-/// A step of the statements of an open transaction.
+/// Steps the statements of an open transaction.
 pub fn statement(world: &World, scene: &mut Scene, session: &mut Session) -> Result<Step<Result<()>>, String> {
     let Some(mut running) = session.running.take().or_else(|| begin_part(scene, session)) else {
         return Ok(Step::Over(Err(Class::Raised.error("on purpose"))));
@@ -87,7 +87,7 @@ pub fn statement(world: &World, scene: &mut Scene, session: &mut Session) -> Res
     })
 }
 
-/// The statements of the next part; `None` if it is to fail.
+/// Statements of the next part; `None` if it is to fail.
 fn begin_part(scene: &mut Scene, session: &mut Session) -> Option<Running> {
     let part = session.parts.pop_front().filter(|part| !matches!(part, Part::Ask(Ask::Abort)));
     let Some(part) = part else {
@@ -102,7 +102,7 @@ fn begin_part(scene: &mut Scene, session: &mut Session) -> Option<Running> {
     Some(Running { part, statements, interrupt, seen: None, waits: false })
 }
 
-/// A session is told at once what its statements come to.
+/// Checks that a session may be told its statements' results at once.
 pub fn told(world: &World, scene: &mut Scene, session: &mut Session) -> Result<Result<()>, String> {
     let last = |member: &Member| scene.last.get(usize::from(member.partition.id().0)).copied();
     let needs = session.transaction.visit(|members| members.iter().filter_map(last).max());
@@ -115,7 +115,7 @@ pub fn told(world: &World, scene: &mut Scene, session: &mut Session) -> Result<R
     })
 }
 
-/// A session does nothing for less than so many microseconds, which may be too long.
+/// Keeps a session idle for up to this many microseconds, which may exceed the limit.
 pub fn pause(world: &World, scene: &mut Scene, most: u64) -> Step<()> {
     let pause = Duration::from_micros(scene.random.below(most));
     let nothing = EventCount::new();

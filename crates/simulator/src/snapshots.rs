@@ -1,4 +1,4 @@
-//! Snapshots of a node, in the steps of the thread that takes them.
+//! Snapshots of a node, in the steps of the snapshot thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use super::client::World;
 /// Bytes of rows that may wait for the disk.
 const MEMORY_BYTES: usize = 1 << 16;
 
-/// How often what partitions have copied is written while one of them is waited for.
+/// Interval at which copied rows are written while the thread waits for a partition.
 const WRITE_EVERY: Duration = Duration::from_millis(2);
 
-/// Taker of snapshots, one after the other.
+/// Takes snapshots, one after the other.
 pub struct Snapshots {
     disk: SimulatedDisk,
     identity: Identity,
-    /// Whether a snapshot has rows as they are when it comes to them, which is a bug.
+    /// Whether snapshots copy rows without earlier images, which is a planted bug.
     no_pre_images: bool,
     state: State,
-    /// How many were completed.
+    /// Snapshots completed.
     pub taken: u64,
 }
 
@@ -43,19 +43,19 @@ impl Snapshots {
         Self { disk, identity, no_pre_images, state: State::Idle, taken: 0 }
     }
 
-    /// Whether none is being taken.
+    /// Whether no snapshot is in progress.
     pub const fn rests(&self) -> bool {
         matches!(self.state, State::Idle)
     }
 
-    /// Takes a step. What fails is given up, and tried again some time.
+    /// Takes a step. A failed snapshot is abandoned, and tried again some time later.
     pub fn step(&mut self, world: &World, random: &mut Random) -> Step<()> {
         match self.next(world, random) {
             Ok(step) => step,
             Err(_) => {
                 if let State::Copy(taking, _) | State::Durable(taking) = std::mem::replace(&mut self.state, State::Idle)
                 {
-                    // Its files are of no use; what cannot be removed now goes with the next one.
+                    // Its files are useless; the next snapshot removes those that cannot be removed now.
                     drop(taking.abandon());
                 }
                 Step::Go
@@ -104,7 +104,7 @@ impl Snapshots {
             State::Copy(taking, visit) => {
                 let Some((id, receiver)) = visit else { return Ok(Step::Go) };
                 match receiver.receive() {
-                    // The partition may have to wait for what it has copied to be written, from now on as well.
+                    // The partition may have to wait until its copied rows are written, from now on as well.
                     Step::Wait(wait) => {
                         let wait = wait.until(world.handle.clock().after(WRITE_EVERY));
                         return Ok(if taking.write_all()? > 0 { Step::Go } else { Step::Wait(wait) });

@@ -6,30 +6,30 @@ use thermocline_tables::schema::TableId;
 use thermocline_types::Result;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Hash of each table of a partition, and of the rows of each load into it that nobody sees yet.
+/// Hash of each table of a partition, and of the hidden rows of each load into it.
 pub type Hashes = BTreeMap<(TableId, Option<LoadId>), u64>;
 
-/// The states that a database went through, by their last records.
+/// States of a database by their last records.
 ///
-/// Invariant: each list is sorted, and one that is found to be cut off is cut off here before the next is noted.
+/// Invariant: each list is sorted, and is truncated to the recovered state before the next is noted.
 #[derive(Debug, Clone)]
 pub struct States {
-    /// Of each partition after each of its records.
+    /// Hashes of each partition after each of its records.
     hashes: Vec<Vec<(Sequence, Hashes)>>,
-    /// The last record that changed what can be seen of each partition.
+    /// Last record that changed visible rows of each partition.
     last: Vec<Sequence>,
     /// The schema after each definition.
     schemas: Vec<(Sequence, String)>,
 }
 
 impl States {
-    /// Before the first record.
+    /// The state before the first record.
     pub fn new(partitions: u16) -> Self {
         let (hashes, last) = (0..partitions).map(|_| (Vec::new(), Sequence::ZERO)).unzip();
         Self { hashes, last, schemas: Vec::new() }
     }
 
-    /// Those up to this record.
+    /// States up to this record.
     pub fn up_to(mut self, last: Sequence) -> Self {
         self.hashes.iter_mut().for_each(|list| list.retain(|(at, _)| *at <= last));
         self.last.iter_mut().for_each(|of| *of = last.min(*of));
@@ -44,7 +44,7 @@ impl States {
         }
     }
 
-    /// The same of a record that changed nothing that anybody sees, so that nobody waits for it.
+    /// Adds the state after a record without visible changes, which nobody waits for.
     pub fn add_unseen(&mut self, partition: usize, at: Sequence, hashes: Hashes) {
         if let Some(list) = self.hashes.get_mut(partition) {
             list.push((at, hashes));
@@ -55,12 +55,12 @@ impl States {
         self.schemas.push((at, sql));
     }
 
-    /// The last record that changed what can be seen of a partition.
+    /// Last record that changed visible rows of a partition.
     pub fn last(&self, partition: usize) -> Sequence {
         self.last.get(partition).copied().unwrap_or(Sequence::ZERO)
     }
 
-    /// Hashes of each partition's tables as of this place in the log.
+    /// Hashes of each partition's tables at this place in the log.
     pub fn hashes_at(&self, sequence: Sequence) -> Vec<Hashes> {
         let of = |list: &Vec<(Sequence, Hashes)>| {
             list.iter().rev().find(|(at, _)| *at <= sequence).map(|(_, hashes)| hashes.clone()).unwrap_or_default()
@@ -68,18 +68,18 @@ impl States {
         self.hashes.iter().map(of).collect()
     }
 
-    /// The schema as of this place in the log.
+    /// Schema at this place in the log.
     pub fn schema_at(&self, sequence: Sequence) -> &str {
         self.schemas.iter().rev().find(|(at, _)| *at <= sequence).map_or("", |(_, sql)| sql)
     }
 }
 
-/// The state of each of these partitions.
+/// Hashes of these partitions.
 pub fn hashes(members: &[Member]) -> Result<Vec<Hashes>, String> {
     members.iter().map(|member| hashes_of(member).map_err(|error| error.to_string())).collect()
 }
 
-/// The state of this partition.
+/// Hashes of this partition.
 pub fn hashes_of(member: &Member) -> Result<Hashes> {
     let mut hashes: Hashes =
         member.partition.state_hashes()?.into_iter().map(|(table, hash)| ((table, None), hash)).collect();

@@ -1,7 +1,7 @@
 use super::counts::FAILURES;
 use super::*;
 
-/// Runs these seeds; the first failure is the result.
+/// Runs these seeds and returns the first failure.
 fn run(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Result<Counts, Failure> {
     let mut counts = Counts::default();
     for seed in seeds {
@@ -41,7 +41,7 @@ fn nothing_is_lost_and_every_fault_happens() {
     }
 }
 
-/// The last rows of a partition were once left out of a snapshot where memory was short.
+/// Regression: a snapshot left out the last rows of a partition when memory was short.
 #[test]
 fn snapshots_have_all_rows_where_memory_is_short() {
     let result = Simulation::new(22).run();

@@ -8,27 +8,27 @@ use thermocline_types::{Value, ValueRef};
 
 use super::history::Step;
 
-/// Keys of an era.
+/// Number of keys of an era.
 const ERA: i64 = 1000;
-/// Lists and registers that are used at a time.
+/// Lists and registers in use at a time.
 const SLOTS: u64 = 6;
-/// Elements of a list, about.
+/// Approximate number of elements of a list.
 const LIST_MAX: i64 = 12;
 /// Registers from this number on are rows of the replicated table.
 const FIRST_SETTING: i64 = 1_000_000;
 const SETTINGS: u64 = 3;
 /// A value that no register has.
 const FROM_THE_FUTURE: i64 = -1;
-/// Loads are appends to lists from this number on, each to one of its own; odd ones are into the replicated table.
+/// Loads are appends to lists from this number on, each to its own list; odd numbers load into the replicated table.
 const FIRST_LOAD: i64 = 2_000_000;
-/// Rows of a load are fewer.
+/// Upper bound for the rows of a load.
 const LOAD_ROWS: i64 = 16;
 /// Value of an added column.
 const ADDED: i64 = 3;
 /// Bytes of a large value.
 const BLOB_BYTES: u64 = 12_000;
 
-/// The tables and the procedure that there always are; made through the log like everything else.
+/// The tables and the procedure of every run, defined through the log.
 pub const DEFINITIONS: [&str; 7] = [
     "CREATE TABLE lists (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
     "CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, note TEXT NOT NULL, at TIMESTAMP NOT NULL) \
@@ -88,16 +88,16 @@ const PAIR: &str = "SELECT k, v, at > now() FROM registers WHERE k IN ($1, $2)";
 const NOTE: &str = "UPDATE registers SET note = $3 WHERE k IN ($1, $2)";
 const LISTS: &str = "SELECT k, v FROM lists";
 
-/// The tables that rows are loaded into: the partitioned one, the replicated one. So are the texts below.
+/// Tables that are loaded: the partitioned one, then the replicated one. The texts below have the same order.
 pub const LOADED: [&str; 2] = ["loaded", "loaded_everywhere"];
-/// The load of a row.
+/// Query for the load of a row.
 pub const LOAD_OF: [&str; 2] =
     ["SELECT load FROM loaded WHERE k = $1", "SELECT load FROM loaded_everywhere WHERE k = $1"];
 const LOADS: [&str; 2] = [
     "SELECT load, count(*), min(total) FROM loaded GROUP BY load",
     "SELECT load, count(*), min(total) FROM loaded_everywhere GROUP BY load",
 ];
-/// The same once there is an added column.
+/// [`LOAD_OF`] once the added column exists.
 const LOADS_ADDED: [&str; 2] = [
     "SELECT load, count(*), min(total), min(added), max(added) FROM loaded GROUP BY load",
     "SELECT load, count(*), min(total), min(added), max(added) FROM loaded_everywhere GROUP BY load",
@@ -117,7 +117,7 @@ fn text_of(texts: [&'static str; 2], load: i64) -> &'static str {
     if load % 2 == 0 { partitioned } else { replicated }
 }
 
-/// The same without a look at the time: of a transaction that gets a partition later than it has its time.
+/// The statement without its check of time, for a transaction that gets a partition after its timestamp is fixed.
 pub fn late(sql: &'static str) -> &'static str {
     match sql {
         REGISTER => "SELECT v, false FROM registers WHERE k = $1",
@@ -128,7 +128,7 @@ pub fn late(sql: &'static str) -> &'static str {
     }
 }
 
-/// One thing that a transaction does.
+/// One operation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// List, value.
@@ -139,9 +139,9 @@ pub enum Ask {
     Register(i64),
     /// Register, value.
     Replace(i64, i64),
-    /// The key of a row of a load.
+    /// Key of a load's row.
     Loaded(i64),
-    /// Key, bytes: large values, which pass a limit on memory sooner or later.
+    /// Key, bytes: large values, which exceed a memory limit sooner or later.
     Grow(i64, u64),
     /// Reads more rows than a transaction may.
     Many,
@@ -150,7 +150,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// The value of the partition column that it is about.
+    /// Value of its partition column.
     pub fn key(self) -> i64 {
         match self {
             Self::Append(key, _) | Self::List(key) | Self::Register(key) | Self::Replace(key, _) => key,
@@ -189,7 +189,7 @@ impl Ask {
         }
     }
 
-    /// Operations, from what was seen.
+    /// Operation, with the value that it saw.
     fn done(self, seen: ValueRef<'_>) -> Option<Step> {
         let number = || if let ValueRef::Int(number) = seen { number } else { 0 };
         Some(match self {
@@ -197,7 +197,7 @@ impl Ask {
             Self::List(key) => Step::ReadList { key, list: list(seen) },
             Self::Register(key) => Step::ReadRegister { key, value: number() },
             Self::Replace(key, value) => Step::Replace { key, before: number(), value },
-            // The row may be another one's, and then it is none of that load.
+            // The row may belong to another load, and is then missing from this one.
             Self::Loaded(key) => match number() {
                 0 => Step::ReadList { key: key / LOAD_ROWS, list: Vec::new() },
                 load => Step::ReadList { key: load, list: vec![load] },
@@ -206,7 +206,7 @@ impl Ask {
         })
     }
 
-    /// Operations that it would have made.
+    /// Operation that it would have made.
     pub fn written(self) -> Option<Step> {
         match self {
             Self::Append(key, value) => Some(Step::Append { key, value }),
@@ -215,7 +215,7 @@ impl Ask {
         }
     }
 
-    /// The statements that do it, with their parameters.
+    /// Its statements with parameters.
     pub fn statements(self) -> Vec<(&'static str, Vec<Value>)> {
         let (read, write) = if self.key() >= FIRST_SETTING { (SETTING, SET) } else { (REGISTER, REPLACE) };
         match self {
@@ -248,7 +248,7 @@ impl Ask {
     }
 }
 
-/// What a session's transaction begins with, for its partitions; `None` for all of them.
+/// First request of a session's transaction, for its partitions; `None` for all partitions.
 pub fn first(over: Over, parts: &[Part]) -> Option<(Text, Vec<Value>)> {
     match (over, parts) {
         (Over::All, _) | (_, []) => None,
@@ -262,13 +262,13 @@ fn pair([one, other]: [i64; 2]) -> (Text, Vec<Value>) {
     (Text::Statement(PAIR), vec![Value::Int(one), Value::Int(other)])
 }
 
-/// Text that belongs to a value, of different lengths so that rows move.
+/// Text that belongs to a value; lengths differ so that rows move.
 fn note(value: i64) -> String {
     "n".repeat(usize::try_from(value.rem_euclid(37)).unwrap_or(0))
 }
 
-/// A value of a row; instead of a register's, which stands before whether it was written at a time that has not come,
-/// what nobody writes if that is so.
+/// Value of a row's column. If the column after a register's last says that the register was written in the future,
+/// returns a value that nobody writes.
 pub fn value(rows: &Rows, row: usize, column: usize) -> ValueRef<'_> {
     let mut behind = rows.row(row).skip(column + 1);
     if behind.len() == 1 && behind.next() == Some(ValueRef::Boolean(true)) {
@@ -285,21 +285,21 @@ pub fn list(seen: ValueRef<'_>) -> Vec<i64> {
     }
 }
 
-/// Rows that somebody has seen, by load.
+/// Rows of loads that a client has seen.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// How many there are, and how many each of them says that there have to be.
+    /// By load: rows seen, and the load's total according to the rows.
     rows: BTreeMap<i64, (i64, i64)>,
 }
 
 impl Loaded {
-    /// A row.
+    /// Adds a row.
     pub fn add(&mut self, load: i64, total: i64) {
         let (count, _) = self.rows.entry(load).or_insert((0, total));
         *count += 1;
     }
 
-    /// What was seen: some rows of a load are what nobody writes.
+    /// Steps for the loads; one that was seen in part becomes a value that nobody writes.
     pub fn steps(&self) -> Vec<Step> {
         self.rows.iter().map(|(load, (count, total))| seen_load(*load, *count, *total, true)).collect()
     }
@@ -314,18 +314,18 @@ fn seen_load(load: i64, count: i64, total: i64, is_right: bool) -> Step {
 pub struct LoadPlan {
     /// Number of the table in [`LOADED`].
     pub table: usize,
-    /// Number of the load, which all of its rows have.
+    /// Number of the load, which is in all of its rows.
     pub load: i64,
-    /// How many these are.
+    /// Number of its rows.
     pub total: i64,
-    /// The key of another load's row that comes last; `None` for no such row.
+    /// Key of another load's row that comes last and clashes; `None` for no such row.
     clash: Option<i64>,
-    /// After how many rows its client does not want it any more; `None` if it does.
+    /// Rows after which its client gives up; `None` if it does not.
     pub gives_up_after: Option<i64>,
 }
 
 impl LoadPlan {
-    /// The key of a row; `None` behind the last.
+    /// Key of a row; `None` after the last.
     pub fn key(&self, number: i64) -> Option<i64> {
         if number >= self.total {
             return None;
@@ -353,32 +353,32 @@ pub enum Plan {
     Statement(Ask),
     /// All registers, or those with a value.
     Scan(Option<i64>),
-    /// Two registers, which is a transaction over two partitions of several; with a text to put there, or none.
+    /// Reads two registers, mostly in two of several partitions; may write a text to them.
     Pair { keys: [i64; 2], note: Option<i64> },
     /// All lists.
     Lists,
-    /// Removes what is large.
+    /// Removes large values.
     Shrink,
-    /// A procedure in Rust; called for the partition of its first step, which need not be the only one, or for all.
+    /// A procedure in Rust, called for the partition of its first step, which need not be its only one, or for all.
     Steps { at_first: bool, asks: Vec<Ask> },
-    /// A procedure in Lua; with so many turns of a loop.
+    /// A procedure in Lua, with `spin` iterations of a loop.
     Lua { key: i64, value: i64, spin: i64 },
-    /// A transaction that a session leads.
+    /// A transaction of a session.
     Session { over: Over, parts: Vec<Part>, ending: Ending },
     /// A change of the schema.
     Define(&'static str),
 }
 
-/// Part of a session's transaction, in one or several statements.
+/// A part of a session's transaction: one statement or several.
 #[derive(Debug, Clone)]
 pub enum Part {
     Ask(Ask),
-    /// Of [`Plan::Steps`], which may need partitions that it is not called for, [`Plan::Scan`] or [`Plan::Pair`].
+    /// A [`Plan::Steps`], which may need partitions that it is not called for, a [`Plan::Scan`] or a [`Plan::Pair`].
     Call(Box<Plan>),
 }
 
 impl Part {
-    /// The statements that do it, with their parameters; whether its partitions may have come late.
+    /// Its statements with parameters; `is_late` if its partitions may have come late.
     pub fn statements(&self, is_late: bool) -> Vec<(Text, Vec<Value>)> {
         let statements: Vec<_> = match self {
             Self::Ask(ask) => {
@@ -415,13 +415,13 @@ impl Part {
     }
 }
 
-/// The partitions of a session's transaction that it gets first.
+/// The partitions that a session's transaction gets first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     All,
-    /// That of its first step.
+    /// The partition of its first step.
     First,
-    /// Those of its first two.
+    /// Those of its first two steps.
     Two,
 }
 
@@ -430,7 +430,7 @@ pub enum Over {
 pub enum Ending {
     Commit,
     Rollback,
-    /// The session does nothing for a time, which may be too long, then commits.
+    /// Stays idle for a time, which may exceed the limit, then commits.
     Pause,
 }
 
@@ -450,7 +450,7 @@ impl Plan {
         }
     }
 
-    /// The text or the procedure that does it, with its parameters; `None` if it is no single one.
+    /// Its text or procedure with parameters; `None` if it needs several.
     pub fn call(&self) -> Option<(Text, Vec<Value>)> {
         Some(match self {
             Self::Statement(ask) => {
@@ -521,21 +521,21 @@ impl Plan {
     }
 }
 
-/// Text of a [`Plan`].
+/// Statement text or procedure of a [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Text {
     Statement(&'static str),
     Procedure(&'static str),
 }
 
-/// Draws plans. A slot takes another key when its list is long.
+/// Draws plans. A slot moves to another key when its list is long.
 #[derive(Debug)]
 pub struct Plans {
     value: i64,
     appends: Vec<i64>,
-    /// Lists and registers of other eras have other keys.
+    /// Number of the era; each has its own keys of lists and registers.
     era: i64,
-    /// Loads of this era, with the number of keys that only they begin with.
+    /// Loads of this era, with the number with which only their keys begin.
     loads: Vec<(i64, i64)>,
 }
 
@@ -544,13 +544,13 @@ impl Plans {
         Self { value: 0, appends: vec![0; usize::try_from(SLOTS).unwrap_or(0)], era: 0, loads: Vec::new() }
     }
 
-    /// Nothing is read any more that was written before.
+    /// Begins an era: data written before is no longer read.
     pub fn next_era(&mut self) {
         self.era += 1;
         self.loads.clear();
     }
 
-    /// What was seen of loads, and that the others were not seen, of one table or both.
+    /// Adds that the other loads, of one table or both, were not seen.
     pub fn seen_loads(&self, table: Option<usize>, mut seen: Vec<Step>) -> Vec<Step> {
         let others: Vec<_> = self
             .loads
@@ -575,14 +575,14 @@ impl Plans {
         }
     }
 
-    /// The number of another load, into this table.
+    /// Number of a new load into this table.
     fn next_load(&mut self, table: usize, own: i64) -> i64 {
         let number = FIRST_LOAD + self.era * ERA + 2 * self.loads.len() as i64 + i64::from(table != 0);
         self.loads.push((number, own));
         number
     }
 
-    /// A row of a load.
+    /// Key of a row of a load.
     fn loaded(&self, random: &mut Random) -> Option<i64> {
         let (load, own) = random.pick(&self.loads).copied().filter(|(_, own)| *own > 0)?;
         Some(load * LOAD_ROWS + random.below(own.unsigned_abs()).cast_signed())
@@ -608,7 +608,7 @@ impl Plans {
         Plan::Loads { table: random.index(LOADED.len()), of, added: of.is_none() && random.one_in(3) }
     }
 
-    /// Whether it is of this era.
+    /// Whether a step belongs to this era.
     pub fn is_current(&self, step: &Step) -> bool {
         let (Step::Append { key, .. }
         | Step::ReadList { key, .. }
@@ -687,7 +687,7 @@ impl Plans {
     pub fn next(&mut self, random: &mut Random) -> Plan {
         match random.below(50) {
             0..11 => match self.ask(random) {
-                // The statement does not say what was before.
+                // The statement does not return the previous value.
                 ask @ Ask::Replace(..) => Plan::Steps { at_first: true, asks: vec![ask] },
                 ask => Plan::Statement(ask),
             },

@@ -1,4 +1,4 @@
-//! Index keys as bytes that compare as the values do.
+//! Index keys: bytes that compare like the values.
 //!
 //! ```text
 //! key     := column*
@@ -10,9 +10,8 @@
 //!          | (byte | 00 FF)* 00 00      text and bytes: 00 is followed by FF, the end is 00 00
 //! ```
 //!
-//! A column that is sorted downwards has every byte inverted, so that NULL comes first. Either way
-//! NULL stands where PostgreSQL puts it without `NULLS FIRST` or `NULLS LAST`, and an index gives the
-//! order of an `ORDER BY` without sorting.
+//! A descending column has every byte inverted, so that NULL comes first. In both directions NULL is where PostgreSQL
+//! puts it without `NULLS FIRST` or `NULLS LAST`, and an index gives the order of an `ORDER BY` without sorting.
 //!
 //! Keys are self-delimiting: no value's bytes are a prefix of another's, so the keys that begin with
 //! given values are exactly those from [`encode`]'s bytes up to [`successor`]'s.
@@ -22,7 +21,7 @@ use thermocline_types::{DataType, Decimal, Error, Result, Value, ValueRef, canon
 /// One column of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// The type of its values; of decimals the scale too is fixed.
+    /// Type of its values; the scale of decimals is fixed.
     pub data_type: DataType,
     /// Whether it may be NULL, which costs a byte.
     pub nullable: bool,
@@ -37,7 +36,7 @@ const NOT_NULL: u8 = 0;
 const NULL: u8 = 1;
 
 impl KeyColumn {
-    /// How many bytes a value of the column takes, if all take the same.
+    /// Bytes that a value of the column takes, if all values take the same.
     pub const fn width(self) -> Option<usize> {
         if self.nullable {
             return None;
@@ -64,15 +63,15 @@ impl KeyColumn {
 /// [`assign`](thermocline_types::assign)).
 #[inline(always)]
 pub fn encode(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {
-    // What most keys are made of.
+    // The most common columns.
     if !column.nullable && !column.descending && !value.is_null() {
         return encode_value(out, column.data_type, value);
     }
     encode_any(out, column, value)
 }
 
-/// Appends the integer of a column that is never NULL; false, and nothing is appended, for another column or one
-/// that does not have this number.
+/// Appends the integer of a column that is never NULL; returns false and appends nothing if the column has another type
+/// or the number is out of its range.
 #[inline]
 pub fn push_integer(out: &mut Vec<u8>, column: KeyColumn, number: i64) -> bool {
     match column.data_type {
@@ -87,7 +86,7 @@ pub fn push_integer(out: &mut Vec<u8>, column: KeyColumn, number: i64) -> bool {
     true
 }
 
-/// The bytes of an INTEGER of a column that is never NULL and ascends.
+/// Key bytes of an INTEGER in an ascending column that is never NULL.
 #[inline]
 pub const fn integer(number: i32) -> [u8; 4] {
     (number ^ i32::MIN).to_be_bytes()
@@ -124,7 +123,7 @@ fn encode_value(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> 
     }
 }
 
-/// Of what is neither an INTEGER nor a BIGINT, which most are.
+/// Values of the less common types, other than INTEGER and BIGINT.
 #[inline(never)]
 fn encode_other(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> Result<()> {
     match (value, data_type) {
@@ -172,7 +171,7 @@ fn float_bits(number: f64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The same of 32 bits.
+/// [`float_bits`] for 32 bits.
 fn real_bits(number: f32) -> u32 {
     let bits = canonical_f32(number).to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
@@ -198,8 +197,8 @@ fn invert(bytes: &mut [u8]) {
     }
 }
 
-/// Turns the bytes of a prefix into the first bytes after all keys that begin with it; false if there
-/// are none, because all its bytes are FF.
+/// Turns the bytes of a prefix into the first bytes after all keys with that prefix; false if there are none, because
+/// all its bytes are FF.
 pub fn successor(prefix: &mut Vec<u8>) -> bool {
     while let Some(last) = prefix.last_mut() {
         if *last < 0xff {
@@ -211,7 +210,7 @@ pub fn successor(prefix: &mut Vec<u8>) -> bool {
     false
 }
 
-/// The values of a key, as many as there are columns.
+/// Decodes the values of a key, one per column.
 pub fn decode(mut key: &[u8], columns: &[KeyColumn]) -> Result<Vec<Value>> {
     let values = columns.iter().map(|column| decode_one(&mut key, *column)).collect::<Option<Vec<_>>>();
     values.filter(|_| key.is_empty()).ok_or_else(|| Error::internal("an index key that is none of its columns"))

@@ -5,11 +5,11 @@
 //! Schema --TableDefinition--> Table (arenas, indexes, undo) <--Scope, Transaction-- Partition <--ReadRequest-- whole tables
 //! ```
 //!
-//! A [`Partition`](partition::Partition) owns its tables and belongs to one thread at a time. Values become index keys
-//! in [`key`], and the number of a partition in [`PartitionHash`].
+//! A [`Partition`](partition::Partition) owns its tables and belongs to one thread at a time. [`key`] encodes values as
+//! index keys, and [`PartitionHash`] maps them to partition numbers.
 //!
-//! Deliberately left out: SQL (`thermocline-statements`), threads and the order of transactions
-//! (`thermocline-transactions`), files (`thermocline-durability`).
+//! Left out: SQL (`thermocline-statements`), threads and the order of transactions (`thermocline-transactions`), files
+//! (`thermocline-durability`).
 
 pub mod key;
 pub mod partition;

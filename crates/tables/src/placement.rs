@@ -1,16 +1,15 @@
-//! Which partition a value belongs to.
+//! Mapping of values to partitions.
 
 use thermocline_types::{Decimal, ValueRef, canonical_f64};
 
-/// 2^64 divided by the golden ratio: its multiples spread evenly over the circle, so that consecutive
-/// numbers, such as the warehouses of TPC-C, fall on the partitions in equal shares.
+/// 2^64 divided by the golden ratio: its multiples spread evenly, so that consecutive numbers, such as the warehouses
+/// of TPC-C, fall on the partitions in equal shares.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The hash of the value in a table's partition column; decides on the executor partition.
+/// Hash of the value in a table's partition column, which determines the executor partition.
 ///
-/// It is part of the stored format: snapshots and the log hold rows by partition. Equal numbers hash
-/// alike whether they are integers or decimals, so that tables can be partitioned alike by columns of
-/// different types.
+/// It is part of the stored format: snapshots and the log hold rows by partition. Equal numbers have equal hashes as
+/// integers and as decimals, so that tables can be partitioned in the same way by columns of different types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionHash(u64);
 
@@ -28,17 +27,17 @@ impl PartitionHash {
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
             ValueRef::Uuid(uuid) => of_bytes(&uuid),
-            // No columns that a table is partitioned by.
+            // Tables cannot be partitioned by columns of this type.
             ValueRef::Interval(span) => of_bytes(&span.to_le_bytes()),
             ValueRef::Jsonb(document) => of_bytes(document.as_bytes()),
             ValueRef::Null => 0,
         })
     }
 
-    /// The partition, of `count` (at least 1).
+    /// Number of the partition among `count` (at least 1).
     #[inline]
     pub fn partition(self, count: u32) -> u32 {
-        // The high bits are the good ones.
+        // The high bits are well distributed.
         u32::try_from((u128::from(self.0) * u128::from(count)) >> 64).unwrap_or(0)
     }
 }
@@ -60,12 +59,12 @@ fn of_decimal(number: Decimal) -> u64 {
     }
 }
 
-/// Equal floats are one, as are all that are NaN.
+/// Equal floats have one hash, as have all NaNs.
 fn of_float(number: f64) -> u64 {
     of_bytes(&canonical_f64(number).to_bits().to_le_bytes())
 }
 
-/// FNV-1a, then spread.
+/// FNV-1a, then mixed.
 fn of_bytes(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()

@@ -1,5 +1,5 @@
-//! Transactions in a partition: commits can be replayed from their effects, aborts leave nothing, and
-//! pre-images give the state of before.
+//! Transactions in a partition: commits can be replayed from their effects, aborts leave nothing, and pre-images
+//! restore the earlier state.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -46,7 +46,7 @@ fn partition() -> Partition {
     partition
 }
 
-/// Some changes of rows; those that meet a duplicate are not made.
+/// Some changes of rows; those that meet a duplicate are skipped.
 fn change(rng: &mut StdRng, partition: &mut Partition, transaction: &mut Transaction) {
     for _ in 0..rng.random_range(1..8) {
         let table = TableId([0, 2][rng.random_range(0..2)]);

@@ -1,4 +1,4 @@
-//! Tables against a plain map, under random changes, aborts and a full memory.
+//! Tables compared with a plain map, under random changes, aborts and full memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -146,7 +146,7 @@ impl Run {
         Self { table, budget, model: Model::new(), undo: Undo::new(1 << 20), full: 0, duplicates: 0 }
     }
 
-    /// Was the change made? It was exactly if the model says that it may be, or if memory is full.
+    /// Checks whether the change was made: exactly if the model allows it, unless memory is full.
     fn outcome<T>(&mut self, result: Result<T, Error>, violation: bool) -> Option<T> {
         match result {
             Ok(value) => {
@@ -239,7 +239,7 @@ fn a_table_is_what_a_plain_map_is() {
         compare(&run.table, &run.model);
         refused[usize::from(limit < 1 << 30)] += run.full;
         assert!(run.duplicates > 0);
-        // Another table with the same rows, in another order of insertion, is the same.
+        // Another table with the same rows, inserted in another order, has the same hash.
         let copy = Arc::new(Budget::unlimited());
         let mut other = Table::new(Arc::clone(run.table.definition()), copy, 7).unwrap();
         for id in run.table.scan().collect::<Vec<_>>().into_iter().rev() {
@@ -278,7 +278,7 @@ fn indexes_and_columns_come_and_go() {
             run.table.add_index(definition, &index).unwrap();
             compare(&run.table, &run.model);
         }
-        // c has duplicates, so this fails and leaves all as it was.
+        // c has duplicates, so this fails and changes nothing.
         let (definition, index) = with(&run, index_definition(3, ("three", IndexKind::Ordered, true, &[(2, false)])));
         assert_eq!(run.table.add_index(definition, &index).unwrap_err().sqlstate(), "23505");
         assert_eq!(run.budget.used(), run.table.memory().total() as u64);
@@ -327,7 +327,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     assert_eq!(run.budget.used(), run.table.memory().total() as u64);
     let null = run.table.insert(&[ValueRef::Null], &mut run.undo).unwrap_err();
     assert_eq!(null.sqlstate(), "23502");
-    // Bytes from a file that are no row.
+    // Bytes from a file that are not a row.
     let image = run.table.row(TupleId(0)).unwrap().image().to_vec();
     let mut wrong = 0;
     for at in 0..image.len() {

@@ -1,46 +1,46 @@
-//! The allocator of the program, which counts what is allocated.
+//! The program's allocator, which counts allocated bytes.
 
 #![expect(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counters, so that threads seldom share one.
+/// Number of counters, so that threads seldom share one.
 const COUNTERS: usize = 64;
 
-/// A counter alone in its cache lines.
+/// A counter in cache lines of its own.
 #[repr(align(128))]
 struct Counter(AtomicUsize);
 
-/// Bytes allocated less bytes freed by the threads of each counter; what one thread allocates another may free, so that
-/// only the sum means something.
+/// Bytes allocated less bytes freed by the threads of each counter. One thread may free memory of another, so only the
+/// sum is meaningful.
 static BYTES: [Counter; COUNTERS] = [const { Counter(AtomicUsize::new(0)) }; COUNTERS];
 
 thread_local! {
-    /// Whose address tells threads apart.
+    /// A variable whose address distinguishes threads.
     static PLACE: u8 = const { 0 };
 }
 
-/// The system's allocator, counted.
+/// The system's allocator with counting.
 pub struct Counted;
 
-/// Bytes that are allocated now.
+/// Bytes allocated at present.
 pub fn allocated_bytes() -> usize {
     let sum = BYTES.iter().fold(0_usize, |sum, counter| sum.wrapping_add(counter.0.load(Ordering::Relaxed)));
-    // Counters are read one after the other, so that the sum may be a little below zero.
+    // Counters are read one after the other, so the sum may be slightly below zero.
     if sum > usize::MAX / 2 { 0 } else { sum }
 }
 
 #[inline]
 fn count(bytes: usize) {
     let address = PLACE.try_with(|place| std::ptr::from_ref(place).addr()).unwrap_or_default();
-    // Threads' blocks are pages apart.
+    // Thread-local blocks are pages apart.
     if let Some(counter) = BYTES.get((address >> 12) % COUNTERS) {
         counter.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// The block, counted if there is one.
+/// Counts the block, if there is one, and returns it.
 #[inline]
 fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
     if !block.is_null() {
@@ -89,7 +89,7 @@ mod tests {
         let with = allocated_bytes();
         drop(block);
         let after = allocated_bytes();
-        // Other tests run beside this one.
+        // Other tests run concurrently.
         assert!(with >= before + BYTES / 2, "{before} {with}");
         assert!(after + BYTES / 2 <= with, "{with} {after}");
     }

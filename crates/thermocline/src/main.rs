@@ -26,14 +26,14 @@ fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
         Ok(command) => command.run().map_or_else(cli::Failure::report, |()| ExitCode::SUCCESS),
         Err(error) => {
-            // Help and version arrive here too, with exit code 0; that nobody reads them is no error.
+            // Help and version arrive here too, with exit code 0; failing to print them is not an error.
             let _nobody_listens = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
 }
 
-/// Logs go to standard error, at the level of `RUST_LOG`; warnings if it is not set or wrong.
+/// Logs to standard error, at the level of `RUST_LOG`; warnings if that is not set or invalid.
 fn start_logging() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));

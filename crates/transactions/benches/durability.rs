@@ -1,5 +1,5 @@
-//! What durability costs: how fast a log is replayed compared with how fast it was written, and what
-//! snapshots take from the transactions that run meanwhile.
+//! Cost of durability: speed of replaying a log relative to writing it, and what snapshots take from concurrent
+//! transactions.
 //!
 //! ```text
 //! cargo bench -p thermocline-transactions --bench durability -- recovery [TRANSACTIONS] [ROWS]
@@ -107,7 +107,7 @@ fn fill(database: &Database, rows: i64) {
     drive(database.client(), next, &AtomicU64::new(0));
 }
 
-/// One client thread for each partition. `wanted` says whether there is one more transaction.
+/// One client thread for each partition. `wanted` returns whether there is one more transaction.
 fn load(database: &Database, rows: i64, reads: bool, wanted: impl Fn() -> bool + Sync, done: &AtomicU64) {
     let (add, get) = (database.procedure("add").unwrap(), database.procedure("get").unwrap());
     std::thread::scope(|scope| {
@@ -164,7 +164,7 @@ fn recovery(transactions: u64, rows: i64) {
     println!("replay against run: {:.2}", replay_rate / run_rate);
 }
 
-/// Single reads of one partition after the other, one at a time: how long each took, in microseconds.
+/// Single reads of one partition after the other, one at a time; returns the time of each in microseconds.
 fn probe(database: &Database, rows: i64, stop: &AtomicBool) -> Vec<u64> {
     let get = database.procedure("get").unwrap();
     let (mut client, mut random, mut took) = (database.client(), StdRng::seed_from_u64(99), Vec::new());
@@ -185,7 +185,7 @@ fn snapshot(rows: i64, seconds: u64) {
     database.snapshot().unwrap();
     let mut rates = [Vec::new(), Vec::new()];
     let (mut latencies, mut reports) = ([Vec::new(), Vec::new()], Vec::new());
-    // In turns, so that what else the machine does falls on both.
+    // In turns, so that other load on the machine affects both.
     for round in 0..6 {
         let with = round % 2 == 1;
         let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -237,7 +237,7 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("snapshot") => snapshot(number(1, 1_000_000).cast_signed(), number(2, 10)),
         Some("recovery") => recovery(number(1, 5_000_000), number(2, 100_000).cast_signed()),
-        // As a smoke test.
+        // Smoke test.
         _ => {
             recovery(20_000, 1000);
             snapshot(5000, 1);

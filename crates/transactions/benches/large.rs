@@ -4,14 +4,14 @@
 //! cargo bench -p thermocline-transactions --bench large -- [ROWS] [TRANSACTIONS A SECOND]
 //! ```
 //!
-//! On two partitions, with the log on the disk of `BENCH_DIRECTORY` (default: the current directory) and group commit; a
-//! row is a key, a group, a number and 40 bytes of text. The work by key is YCSB's A over uniform keys: one in two reads
-//! the text of a row, the others write it. It comes at a fixed rate whether or not the partitions answer, and how long
-//! each took counts from when it was due, so that those who wait behind a statement count. Each statement begins a second
+//! On two partitions, with the log on the disk of `BENCH_DIRECTORY` (default: the current directory) and group commit;
+//! a row is a key, a group, a number and 40 bytes of text. The work by key is YCSB's A over uniform keys: one in two
+//! reads the text of a row, the others write it. It is due at a fixed rate whether or not the partitions answer, and
+//! its time counts from when it was due, so that waiting behind a statement counts. Each statement begins a second
 //! after that work and ends a second before it.
 //!
-//! Queries read as those of the analytic engine do: a snapshot, in steps between the transactions, which are summed up
-//! here row by row. UPDATE and DELETE run in the row engine, and hold their partitions.
+//! Queries read like those of the analytic engine: a snapshot, in steps between the transactions; the bench sums it up
+//! row by row. UPDATE and DELETE run in the row engine, and hold their partitions.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,7 +39,7 @@ use thermocline_transactions::types::{Value, ValueRef};
 
 const PARTITIONS: u16 = 2;
 const WINDOW: u64 = 4096;
-/// Rows of a step, as many as the analytic engine asks for.
+/// Rows of a step, the same number as the analytic engine's.
 const STEP_ROWS: u32 = 2048;
 const GROUPS: i64 = 1000;
 const MARGIN: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ fn fill(database: &Database, rows: i64) {
     }
 }
 
-/// The work by key, `rate` a second, until it is to stop: how long each took, in microseconds, ascending.
+/// The work by key, `rate` a second, until it is to stop; returns times in microseconds, ascending.
 fn work_by_key(database: &Database, rows: i64, rate: f64, stop: &AtomicBool) -> Vec<u64> {
     let read = database.prepare("SELECT field FROM t WHERE k = $1").unwrap();
     let write = database.prepare("UPDATE t SET field = $2 WHERE k = $1").unwrap();
@@ -116,10 +116,10 @@ fn work_by_key(database: &Database, rows: i64, rate: f64, stop: &AtomicBool) -> 
     took
 }
 
-/// Sums of what is selected, by what it is grouped by.
+/// Sums of the selected column by the grouping column.
 type Sums = HashMap<i64, i64, foldhash::fast::FixedState>;
 
-/// Adds up one column, or counts rows where there is none, by another one, if there is one.
+/// Sums up one column, or counts rows without one, by another column if there is one.
 struct Sum {
     column: Option<usize>,
     by: Option<usize>,
@@ -145,7 +145,7 @@ impl RowSink for Sum {
     }
 }
 
-/// Reads all rows in steps; gives the sums, and the longest time that a step took, waiting for its turn included.
+/// Reads all rows in steps; returns the sums, and the longest time of a step, including the wait for its turn.
 fn query(database: &Database, column: Option<usize>, by: Option<usize>) -> (Sums, Duration) {
     let all = Arc::new(Mutex::new(Sums::default()));
     let inner = Arc::clone(&all);
@@ -173,7 +173,7 @@ fn query(database: &Database, column: Option<usize>, by: Option<usize>) -> (Sums
     (sums, longest)
 }
 
-/// A statement, and for how long it held its partitions.
+/// Runs a statement; returns its rows and for how long it held its partitions.
 fn statement(database: &Database, sql: &str) -> (u64, Duration) {
     let interrupt = Arc::new(Interrupt::new(None));
     let mut session = database.session();
@@ -181,7 +181,7 @@ fn statement(database: &Database, sql: &str) -> (u64, Duration) {
     (changed.unwrap().affected, interrupt.held())
 }
 
-/// What somebody does beside the work by key: it says what came out.
+/// Runs `work` beside the work by key and prints its result.
 fn beside(database: &Database, rows: i64, rate: f64, what: &str, work: impl FnOnce() -> String) {
     let stop = AtomicBool::new(false);
     let (said, seconds, took) = std::thread::scope(|scope| {
@@ -213,7 +213,7 @@ fn beside(database: &Database, rows: i64, rate: f64, what: &str, work: impl FnOn
 
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse::<u32>().ok());
-    // As a smoke test.
+    // Smoke test.
     let (rows, rate) = (numbers.next().unwrap_or(50_000).into(), numbers.next().unwrap_or(1000).into());
     let (database, _directory) = open();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Bulk loads: how many rows a second, beside whom, and with how much memory; and how long opening takes afterwards.
+//! Bulk loads: rows a second, effect on other sessions, memory, and the time of opening afterwards.
 //!
 //! ```text
 //! cargo bench -p thermocline-transactions --bench load -- [ROWS] [PARTITIONS]
@@ -21,14 +21,14 @@ use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
 const OTHERS: i64 = 100_000;
 
-/// Kilobytes of this process by this name in its status.
+/// Kilobytes under this name in the process's status.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// Seconds of processor time of this process.
+/// Processor time of this process in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -50,7 +50,7 @@ fn open(directory: &Path, partitions: u16) -> Database {
     Database::open(disk, settings(partitions)).unwrap()
 }
 
-/// Runs point statements until told to stop; gives back how long each took, in microseconds, sorted.
+/// Runs point statements until told to stop; returns their times in microseconds, sorted.
 fn others(database: &Database, stop: &AtomicBool) -> Vec<u64> {
     let mut session = database.session();
     let (mut took, mut random) = (Vec::new(), 1_i64);

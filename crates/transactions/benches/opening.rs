@@ -1,4 +1,4 @@
-//! How fast a database is opened: rows of a snapshot a second.
+//! Speed of opening a database: rows of a snapshot a second.
 //!
 //! ```text
 //! cargo bench -p thermocline-transactions --bench opening -- [ROWS] [PARTITIONS] [SHAPE]
@@ -6,9 +6,9 @@
 //!
 //! A row is a key, a number in no order and 100 bytes of text. `SHAPE` is `hash` (the key's index only), `ordered` (the
 //! key's index is ordered), `second` (an ordered index of the numbers beside the key's), or `replicated` (`hash`, and
-//! every partition has all rows). Files are in the directory of `BENCH_DIRECTORY` (default: the current directory). They
-//! are written, and so in the system's cache; with `BENCH_KEPT`, which is a directory, they stay there, and are not
-//! written if they are there.
+//! every partition has all rows). Files are in the directory of `BENCH_DIRECTORY` (default: the current directory). The
+//! bench writes them, so they are in the system's cache; with `BENCH_KEPT`, a directory, it keeps them there and reuses
+//! existing ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a measurement that cannot go on stops")]
 
@@ -26,7 +26,7 @@ fn open(directory: &Path, partitions: u16) -> Database {
     Database::open(disk, Settings { partitions, memory_bytes_max: 64 << 30, snapshots, ..Settings::default() }).unwrap()
 }
 
-/// Seconds of processor time of this process.
+/// Processor time of this process in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -58,7 +58,7 @@ fn fill(directory: &Path, rows: i64, partitions: u16, shape: &str) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let number = |at: usize, default: i64| arguments.get(at).map_or(default, |text| text.parse().expect("a number"));
-    // As a smoke test.
+    // Smoke test.
     let (rows, partitions) = (number(0, 50_000), u16::try_from(number(1, 2)).unwrap());
     let shape = arguments.get(2).map_or("second", String::as_str);
     let temporary = tempfile::tempdir_in(std::env::var("BENCH_DIRECTORY").unwrap_or_else(|_| ".".into())).unwrap();

@@ -2,11 +2,11 @@
 //!
 //! `cargo bench -p thermocline-transactions --bench tpcc -- [OPTION=VALUE]...`
 //!
-//! - `calls=N`: NewOrder so many times and nothing else; without it, the standard mix for `seconds=5`
+//! - `calls=N`: this many NewOrders and nothing else; without it, the standard mix for `seconds=5`
 //! - `language=rust|lua`, `log=on|off`, `partitions=1`, `warehouses=2`, `remote=on|off`
 //! - `small=on`: tables of a tenth
 //!
-//! Instructions of a NewOrder, where the processor does not count them: the difference of two lengths.
+//! To count the instructions of a NewOrder without hardware counters, subtract two runs of different lengths.
 //!
 //! ```text
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null tpcc-... small=on log=off calls=1000
@@ -70,7 +70,7 @@ impl Arguments {
     }
 }
 
-/// Calls drawn once and given again and again, so that drawing is not measured.
+/// Calls drawn once and submitted repeatedly, so that drawing is not measured.
 struct Drawn {
     calls: Vec<Call>,
     next: usize,
@@ -87,7 +87,7 @@ fn check(database: &Database, scale: Scale, conditions: &[Condition]) {
     assert_eq!(tpcc::violations(&mut database.session(), scale, conditions).unwrap(), []);
 }
 
-/// Runs so many of the same calls on one client, 64 on their way.
+/// Runs this many of the same calls on one client, with 64 in flight.
 fn count(database: &Database, mut calls: Drawn, mut left: u64) {
     let work = database.procedure(Transaction::PROCEDURES[0]).unwrap();
     let mut client = database.client();

@@ -11,7 +11,7 @@
 //!     +------------> tables: rows, indexes, partitions
 //! ```
 //!
-//! Users of the engine depend on this crate alone: what its sessions take and give of the crates below is here, too.
+//! Users of the engine depend only on this crate, which re-exports the types of lower crates that its sessions use.
 
 pub mod database;
 pub mod engine;
@@ -25,7 +25,7 @@ pub use thermocline_tables::{schema, table};
 pub use thermocline_types::error;
 pub use thermocline_types::{Class, Error, Result};
 
-/// Values, and what places them among index keys and partitions.
+/// Values, and their encoding in index keys and partition hashes.
 pub mod types {
     pub use thermocline_tables::{PartitionHash, key};
     pub use thermocline_types::*;

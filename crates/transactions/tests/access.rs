@@ -1,4 +1,4 @@
-//! An index never changes an answer: random conditions over an indexed table and over one that is scanned.
+//! An index never changes an answer: random conditions over an indexed table and over a table without the indexes.
 //!
 //! Both have the same rows. `THERMOCLINE_ACCESS_SECONDS` runs it longer than its 5 seconds, `THERMOCLINE_ACCESS_SEED`
 //! one seed again.
@@ -16,8 +16,7 @@ use rand::{Rng, SeedableRng};
 use thermocline_transactions::sql::Prepared;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
-/// Types that compare with each other, and literals of them, many on the edges where one kind of number stops being
-/// able to hold what another one does.
+/// Types that compare with each other, and their literals, many at the limits of one numeric type's range or precision.
 const FAMILIES: [(&[&str], &[&str]); 4] = [
     (
         &["SMALLINT", "INTEGER", "BIGINT", "DOUBLE PRECISION", "DECIMAL(6, 2)", "DECIMAL(20, 0)", "DECIMAL(38, 20)"],
@@ -86,7 +85,7 @@ const FAMILIES: [(&[&str], &[&str]); 4] = [
     (&["BOOLEAN"], &["TRUE", "FALSE"]),
 ];
 
-/// What callers give for parameters of a family.
+/// Parameters of a family.
 fn parameters(family: usize) -> Vec<Value> {
     let decimal = |text| Value::Decimal(Decimal::parse(text).unwrap());
     match family {
@@ -126,7 +125,7 @@ struct Case<'r> {
 impl<'r> Case<'r> {
     fn new(random: &'r mut StdRng) -> Self {
         let columns = ["a", "b", "c"].map(|name| {
-            // Mostly numbers: they are of most kinds.
+            // Mostly numbers, which have the most types.
             let family = *[0, 0, 0, 1, 2, 3].choose(random).unwrap();
             Column { name, family, data_type: FAMILIES[family].0.choose(random).unwrap() }
         });
@@ -141,7 +140,7 @@ impl<'r> Case<'r> {
         (*FAMILIES[family].1.choose(self.random).unwrap()).to_owned()
     }
 
-    /// Something to compare with, now and then NULL or a parameter.
+    /// A value to compare with, sometimes NULL or a parameter.
     fn value(&mut self, family: usize) -> String {
         match self.below(16) {
             0 => "NULL".to_owned(),
@@ -236,7 +235,7 @@ fn run(session: &mut Session, sql: &str, parameters: &[Value]) -> Result<(Vec<St
     let prepared = Prepared::new(&session.schema, sql).map_err(|error| error.sqlstate().to_owned())?;
     let outcome = session.execute(&prepared, parameters).map_err(|error| error.sqlstate().to_owned())?;
     let text = |value: ValueRef<'_>| match value {
-        // Which of two equal zeros comes first is open.
+        // The order of two equal zeros is unspecified.
         ValueRef::Float(0.0) => "0".to_owned(),
         other => other.to_string(),
     };
@@ -244,7 +243,7 @@ fn run(session: &mut Session, sql: &str, parameters: &[Value]) -> Result<(Vec<St
     Ok(((0..outcome.rows.len()).map(row).collect(), outcome.affected))
 }
 
-/// Runs a statement over `x`, which has indexes, and over `s`, which has none of these columns.
+/// Runs a statement over `x`, which has indexes on these columns, and over `s`, which has none.
 fn compare(session: &mut Session, sql: &str, ordered: bool, parameters: &[Value], counts: &mut Counts) {
     let name = |table: &str| sql.replace("TABLE", table);
     let explain = run(session, &format!("EXPLAIN {}", name("x")), parameters);
@@ -290,7 +289,7 @@ fn one_seed(seed: u64, partitions: u32, counts: &mut Counts) {
         "id INTEGER, a {} NOT NULL, b {}{nullable}, c {}, v INTEGER, one INTEGER",
         types[0], types[1], types[2]
     );
-    // The scanned one is found by joins through a column that all rows have alike.
+    // The scanned table is joined through a column with the same value in all rows.
     for sql in [
         format!("CREATE TABLE x ({columns}, PRIMARY KEY (a, id)) PARTITION BY (a)"),
         format!("CREATE TABLE s ({columns}, PRIMARY KEY (id, a)) PARTITION BY (a)"),
@@ -300,7 +299,7 @@ fn one_seed(seed: u64, partitions: u32, counts: &mut Counts) {
         session.run(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
     for sql in case.indexes() {
-        // Two of one name are not a matter of this test.
+        // Two indexes of one name are not the subject of this test.
         session.run(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
     let families: Vec<_> = case.columns.iter().map(|column| column.family).collect();
@@ -312,7 +311,7 @@ fn one_seed(seed: u64, partitions: u32, counts: &mut Counts) {
             })
             .collect();
         let row = format!("({id}, {}, {}, 1)", values.join(", "), case.below(6));
-        // What does not fit the column, or is there already, is in neither.
+        // A row that does not fit the columns, or exists already, goes into neither.
         if session.run(&format!("INSERT INTO x VALUES {row}")).is_ok() {
             session.run(&format!("INSERT INTO s VALUES {row}")).unwrap();
         }
@@ -332,7 +331,7 @@ fn one_seed(seed: u64, partitions: u32, counts: &mut Counts) {
                 let limit = if case.below(2) == 0 { " LIMIT 5" } else { "" };
                 let outputs = keys.iter().map(|key| key.trim_end_matches(" DESC").to_owned()).collect::<Vec<_>>();
                 let keys = keys.join(", ");
-                // Only what is ordered: the others are in any order among equals.
+                // Compares only the ordered columns: rows with equal keys may be in any order.
                 (format!("SELECT {} FROM TABLE WHERE {condition} ORDER BY {keys}{limit}", outputs.join(", ")), true)
             }
             5 => (format!("SELECT count(*), count(b), min(a), max(c) FROM TABLE WHERE {condition}"), true),

@@ -1,4 +1,4 @@
-//! What statements take is charged, refused with a reason, and given back: one test for each kind, at small limits.
+//! Memory of statements is charged, refused with a reason, and given back: one test for each kind, at small limits.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -34,7 +34,7 @@ fn int(answer: &Answer) -> i64 {
     value
 }
 
-/// The error, which has to say that there is no memory for this, and where the limit is set.
+/// Checks that the error says that there is no memory for this, and where the limit is set.
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, what: &str) {
     let error = result.unwrap_err();
     assert_eq!(error.sqlstate(), "53200", "{what}: {error}");
@@ -43,7 +43,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, what: &str) {
     }
 }
 
-/// Waits until a kind of working memory takes no more than this.
+/// Waits until a kind of working memory is at most this.
 fn wait_for(database: &Database, kind: &str, most: u64) {
     let start = Instant::now();
     while database.memory().working_bytes(kind) > most {
@@ -80,7 +80,7 @@ fn a_statement_that_needs_too_much_says_what_for_and_leaves_nothing() {
     }
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v = 'value'")), ROWS);
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), ROWS);
-    // One row after the other, each may need what all of them could not have.
+    // Processed one after the other, each row may need memory that all of them together could not have.
     assert_eq!(run(&mut session, "SELECT k FROM t WHERE length(repeat(v, 100000)) = 500000").rows.len(), 2000);
     assert_eq!(run(&mut session, "SELECT k FROM t ORDER BY repeat(v, 1000), k LIMIT 5").rows.len(), 5);
 }
@@ -105,7 +105,7 @@ fn ten_thousand_prepared_statements_take_bounded_memory() {
         run(&mut session, &format!("SELECT {number} + length('{}')", "x".repeat(number % 3000)));
         assert!(statements() <= LIMIT / 64 + (8 << 10), "{number}: {:?}", database.memory());
     }
-    // Those that a program keeps are refused at some point, and nobody else's are.
+    // Kept statements are refused at some point, and nobody else's are.
     let mut kept = Vec::new();
     let error = loop {
         let number = kept.len();

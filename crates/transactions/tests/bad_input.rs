@@ -1,5 +1,5 @@
-//! What the engine refuses: directories that cannot be used, rows and values that cannot be stored. The
-//! error says what and where, and what was acknowledged stays.
+//! Inputs that the engine refuses: directories that cannot be used, rows and values that cannot be stored. The error
+//! names the problem and its place, and acknowledged rows stay.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -37,7 +37,7 @@ fn count(database: &Database, table: &str) -> i64 {
     count
 }
 
-/// The error's SQLSTATE, after checking that its message has these parts.
+/// Checks that the error's message has these parts, and returns its SQLSTATE.
 fn refused<T: std::fmt::Debug>(result: Result<T>, parts: &[&str]) -> String {
     let error = result.unwrap_err();
     for part in parts {
@@ -55,16 +55,16 @@ fn directories_that_are_not_there_or_not_for_writing() {
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     assert_eq!(refused(open(&file), &["file", "not a directory"]), "55006");
-    // Not even root can make files there.
+    // Not even root can create files there.
     if Path::new("/sys/kernel").is_dir() {
         assert_eq!(refused(open(Path::new("/sys/kernel")), &["/sys/kernel"]), "55006");
     }
 }
 
-/// What another process is asked to do, in which directory.
+/// Environment variable with the task and directory of a child process.
 const CHILD: &str = "THERMOCLINE_BAD_INPUT_CHILD";
 
-/// Runs [`child`] in a process of its own, which `shell` starts as `"$0"`; gives back what it printed.
+/// Runs [`child`] in another process, which `shell` starts as `"$0"`; returns its output.
 fn in_another_process(shell: &str, directory: &Path) -> String {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new("sh");
@@ -76,8 +76,7 @@ fn in_another_process(shell: &str, directory: &Path) -> String {
 
 const RUN: &str = r#"exec "$0" --exact --nocapture child"#;
 
-/// Inserts rows of a tenth of a megabyte until there are a hundred or an error comes; only for
-/// [`in_another_process`].
+/// Inserts rows of a tenth of a megabyte until there are a hundred or an error occurs; only for [`in_another_process`].
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
@@ -114,7 +113,7 @@ fn one_database_at_a_time_in_a_directory() {
 #[test]
 fn a_file_that_must_not_grow_stops_the_log_and_loses_nothing_acknowledged() {
     let directory = tempfile::tempdir().unwrap();
-    // About two megabytes, in blocks of 512 bytes. The signal would end the process before the error comes.
+    // About two megabytes, in blocks of 512 bytes. SIGXFSZ would end the process before the error.
     let told = in_another_process(&format!("trap '' XFSZ; ulimit -f 4000; {RUN}"), directory.path());
     let line = told.lines().find_map(|line| line.split("acknowledged ").nth(1)).unwrap_or_else(|| panic!("{told}"));
     let (acknowledged, error) = line.split_once(": ").unwrap();
@@ -151,12 +150,12 @@ fn remove(directory: &Path, part: &str) {
     of_part.iter().for_each(|path| fs::remove_file(path).unwrap());
 }
 
-/// What is said where the snapshot is left to be shown.
+/// Messages when the snapshot remains to be shown.
 const SHOWN: &[&str] = &["the log is missing", "the database is read-only"];
 
 #[test]
 fn files_that_somebody_has_deleted_are_missed() {
-    // A database with a snapshot and without one, and what is deleted of it.
+    // With a snapshot or without one, the files to delete, and the expected messages.
     for (snapshot, part, says) in [
         (false, "log-", &["the log is missing"][..]),
         (true, "log-", SHOWN),
@@ -215,7 +214,7 @@ fn files_of_a_newer_version() {
     let database = open(directory.path()).unwrap();
     run(&mut database.session(), "CREATE TABLE t (k BIGINT PRIMARY KEY)");
     drop(database);
-    // The version stands behind the magic in all versions.
+    // The version follows the magic in all versions.
     let log = directory.path().join("log-00000000000000000001");
     let before = fs::read(&log).unwrap();
     let mut newer = before.clone();
@@ -307,14 +306,14 @@ fn rows_that_are_too_large() {
     let error = session.execute("INSERT INTO t VALUES ($1, $2)", &text(3 << 20));
     assert_eq!(refused(error, &["table \"t\"", "bytes, more than"]), "54000");
     session.execute("INSERT INTO t VALUES ($1, $2)", &text(100_000)).unwrap();
-    // Growing by an update, also in a procedure, and in a session's transaction.
+    // Growth by an update, also in a procedure and in a session's transaction.
     for _ in 0..4 {
         run(&mut session, "UPDATE t SET v = v || v");
     }
     assert_eq!(refused(session.execute("UPDATE t SET v = v || v", &[]), &["table \"t\"", "bytes"]), "54000");
     let answer = session.execute("SELECT length(v) FROM t", &[]).unwrap();
     assert_eq!(answer.rows.value(0, 0), ValueRef::Int(1_600_000));
-    // Keys have a bound of their own.
+    // Keys have a limit of their own.
     run(&mut session, "CREATE TABLE u (k TEXT PRIMARY KEY)");
     let error = session.execute("INSERT INTO u VALUES ($1)", &text(3000)[1..]);
     assert_eq!(refused(error, &["u"]), "54000");

@@ -1,4 +1,4 @@
-//! A batch is what its runs would be one after the other: the same rows, changes and errors.
+//! A batch equals its runs one after the other: the same rows, changes and errors.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -20,7 +20,7 @@ const DEFINITIONS: [&str; 5] = [
     "CREATE INDEX by_c ON hashed (c)",
 ];
 
-/// Statements with a key as `$1`, text as `$2` and a small number or NULL as `$3`, of which each takes some.
+/// Statements with a key as `$1`, text as `$2` and a small number or NULL as `$3`; each uses some of them.
 const STATEMENTS: [(&str, &str); 19] = [
     ("k", "SELECT * FROM hashed WHERE a = $1"),
     ("k", "SELECT b, c FROM ordered WHERE a = $1"),

@@ -167,7 +167,7 @@ fn errors_and_transactions_of_a_session() {
         assert_eq!(of(sql), expected, "{sql}");
     }
     assert_eq!(int(&run(&mut other, "SELECT count(*) FROM t")), 1);
-    // A statement that was prepared before a definition means what it would mean now.
+    // A statement prepared before a definition uses the new schema.
     assert_eq!(run(&mut other, "SELECT * FROM t").rows.width(), 2);
     run(&mut session, "ALTER TABLE t ADD COLUMN w BIGINT DEFAULT 7");
     assert_eq!(run(&mut other, "SELECT * FROM t").rows.width(), 3);
@@ -223,7 +223,7 @@ fn a_transaction_of_more_than_a_record_is_kept_whole_or_not_at_all() {
     let filled = state(&database);
     database.close().unwrap();
 
-    // The first and the last row of many records change places in a unique index.
+    // The first and the last row of a transaction of many records exchange their keys in a unique index.
     let database = open();
     assert_eq!(state(&database), filled);
     let mut session = database.session();
@@ -248,7 +248,7 @@ fn a_transaction_of_more_than_a_record_is_kept_whole_or_not_at_all() {
 
 const DIRECTORY: &str = "THERMOCLINE_TEST_DIRECTORY";
 
-/// Not a test: what a process does that is killed.
+/// Not a test: the body of the process that is killed.
 #[test]
 #[ignore = "run by the test of kill -9"]
 fn writer() {
@@ -278,7 +278,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
         let mut committed = lines.filter_map(|line| line.strip_prefix("committed ")?.parse::<i64>().ok());
         let mut last = committed.nth(round * 10).unwrap();
         child.kill().unwrap();
-        // What it had said before it was killed counts.
+        // Its output before it was killed counts.
         last = committed.last().unwrap_or(last);
         child.wait().unwrap();
         let database = open(directory.path()).unwrap();

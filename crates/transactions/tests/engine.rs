@@ -28,13 +28,13 @@ const TABLE: TableId = TableId(0);
 /// Accounts: procedures on (id, balance).
 #[derive(Debug)]
 enum Bank {
-    /// (id, amount): what the balance is then.
+    /// (id, amount): returns the new balance.
     Add,
-    /// (from, to, amount): says that it is for the first one's partition.
+    /// (from, to, amount): declares only the first one's partition.
     Transfer,
-    /// (from, to, amount): says which partitions it needs.
+    /// (from, to, amount): declares all partitions that it needs.
     Between,
-    /// (one, two, three, payer): gives one to each of three; says which partitions the first two are in.
+    /// (one, two, three, payer): gives one to each of three; declares the partitions of the first two.
     More,
     /// (): the sum of all.
     Sum,
@@ -192,7 +192,7 @@ fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn 
 #[derive(Default)]
 struct Manual(AtomicU64);
 
-/// The same, which takes its time for records.
+/// The same with slow appends.
 #[derive(Default)]
 struct Slow(Manual);
 
@@ -278,7 +278,7 @@ fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
     let (mut writer, mut reader, mut other) = (engine.client(), engine.client(), engine.client());
     writer.submit(Arc::new(Bank::Add), arguments(&[1, 5]), 0).unwrap();
     writer.send();
-    // In a batch of its own, which the first release is of.
+    // In a batch of its own, which is released first.
     while log.0.load(Ordering::SeqCst) < 1 {
         std::thread::yield_now();
     }
@@ -322,7 +322,7 @@ fn the_log_is_given_no_more_than_it_can_take_at_once() {
     let mut client = engine.client();
     client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
     client.send();
-    // All in one batch; what is behind the numbers is only logged.
+    // All in one batch; the text after the numbers only makes the log larger.
     for tag in 1..50 {
         let mut values = arguments(&[1, 1]).into_vec();
         values.push(Value::Text("x".repeat(300_000).into()));
@@ -355,7 +355,7 @@ fn what_is_submitted_goes_out_by_itself_once_it_is_much() {
         assert!(start.elapsed() < Duration::from_secs(60), "nothing was sent");
         std::thread::yield_now();
     }
-    // The queue is full, so the others are refused as they would have been by `send`.
+    // The queue is full, so the others are refused as by `send`.
     let mut replies: Vec<_> = client.receive().into();
     assert!((SUBMITTED / 2..SUBMITTED).contains(&replies.len()), "{} have been sent", replies.len());
     assert!(replies.iter().all(|reply| reply.result.as_ref().is_err_and(|error| error.sqlstate() == "40001")));
@@ -382,10 +382,10 @@ fn a_partition_rests_while_too_many_results_wait_for_the_log() {
     for tag in 0..1000 {
         match client.submit(Arc::new(Bank::Add), arguments(&[1, 1]), tag) {
             Ok(()) => client.send(),
-            // So many refusals have not been received.
+            // This many refusals have not been received.
             Err(error) => results.push(Err(error)),
         }
-        // As long as it does not rest it takes what comes.
+        // It accepts requests until it pauses.
         let sent = Instant::now();
         while !rests && engine.queued(PartitionId(0)) > 0 {
             rests = sent.elapsed() > Duration::from_secs(1);
@@ -457,7 +457,7 @@ fn sessions_hold_their_partitions() {
     session.rollback();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
 
-    // A statement that fails ends the transaction, and nothing but ROLLBACK is possible.
+    // A failed statement ends the transaction, which then accepts only ROLLBACK.
     let mut session = engine.begin(&Participants::One(PartitionHash::of(ValueRef::Int(1))), None).unwrap();
     session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(session.run(&Bank::Fail, &arguments(&[1, 100]), None).unwrap_err().sqlstate(), "P0001");
@@ -465,7 +465,7 @@ fn sessions_hold_their_partitions() {
     assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P02");
     assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
 
-    // One that does nothing loses its partitions.
+    // An idle session loses its partitions.
     let mut session = engine.begin(&Participants::All, None).unwrap();
     session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
@@ -473,8 +473,8 @@ fn sessions_hold_their_partitions() {
     assert_eq!(engine.stop().len(), 2);
 }
 
-/// A session's transaction had the time at which its last partition to come took it from its queue, and another one
-/// may have run later transactions until they met.
+/// Regression: a session's transaction had the time at which its last partition took it from the queue, and another
+/// partition may have run later transactions until they met.
 #[test]
 fn a_sessions_time_is_not_before_that_of_what_it_sees() {
     let (members, _) = members(2);
@@ -503,7 +503,7 @@ fn a_sessions_time_is_not_before_that_of_what_it_sees() {
         }
     };
     std::thread::scope(|scope| {
-        // Both partitions are busy, the second one with what comes after it as well.
+        // Both partitions are busy, the second one also with a later request.
         let visits = [wait_in(1, first), wait_in(0, other)];
         (0..2).for_each(|_| enters.recv().unwrap());
         let behind_it = wait_in(1, behind);
@@ -546,7 +546,8 @@ fn a_transaction_over_some_partitions_holds_only_these() {
         session.commit().unwrap();
         assert_eq!(blocked.join().unwrap(), Ok(1));
     });
-    // Who needs more than he said runs again over that as well, beside a session that has another one.
+    // A transaction that needs more than it declared runs again with that as well, beside a session that has another
+    // partition.
     let mut session = engine.begin(&Participants::One(PartitionHash::of(ValueRef::Int(d))), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::More), arguments(&[a, b, c, same])), Ok(2));
     assert_eq!(engine.restarts(), 1);
@@ -556,7 +557,7 @@ fn a_transaction_over_some_partitions_holds_only_these() {
     session.rollback();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
 
-    // Pairs from many threads, in every order: nobody waits for ever, and nothing is lost.
+    // Pairs from many threads, in every order: none waits for ever, and nothing is lost.
     std::thread::scope(|scope| {
         for seed in 0..4 {
             let mut client = engine.client();

@@ -1,7 +1,8 @@
-//! Large tables: writes of any number of rows, queries that are for another engine, and how long partitions are held.
+//! Large tables: writes of any number of rows, queries that go to another engine, and the time for which partitions are
+//! held.
 //!
-//! The bounds are lowered to what a test fills in a moment. `THERMOCLINE_LARGE_ROWS=12000000 cargo test --release --test
-//! large -- --nocapture` runs the same with as many rows, which takes a few gigabytes, and prints times.
+//! The limits are lowered to sizes that a test fills quickly. `THERMOCLINE_LARGE_ROWS=12000000 cargo test --release
+//! --test large -- --nocapture` uses that many rows, which takes a few gigabytes, and prints times.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -15,14 +16,14 @@ use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::procedure::{Context, Limits, Procedure, Registration};
 use thermocline_transactions::types::{Value, ValueRef};
 
-/// Rows that a query may read in the row engine, and a procedure in all.
+/// Limit on rows for a query in the row engine, and for a procedure in total.
 const BOUND: u64 = 1000;
 
 fn rows() -> i64 {
     std::env::var("THERMOCLINE_LARGE_ROWS").map_or(20_000, |rows| rows.parse().unwrap())
 }
 
-/// Changes all rows, or reads them.
+/// A procedure that changes or reads all rows.
 struct All(&'static str);
 
 impl Procedure for All {
@@ -82,7 +83,7 @@ fn filled() -> Database {
     database
 }
 
-/// A query that the row engine runs whatever it reads.
+/// A query that the row engine runs however many rows it reads.
 fn count(session: &mut Session, sql: &str) -> i64 {
     int(&session.execute_unbounded(sql.into(), &[]).unwrap_or_else(|error| panic!("{sql}: {error}")))
 }
@@ -108,7 +109,7 @@ fn writes_have_no_limit_and_say_how_long_they_held_partitions() {
     assert_eq!(count(&mut session, "SELECT count(*) FROM t WHERE v >= 7"), rows() - rows() / 5);
     assert_eq!(run(&mut session, "DELETE FROM t WHERE k < 100 OR k IN (101, 102)").affected, 82);
 
-    // A session's transaction has none either, and a procedure has its own.
+    // A session's transaction has no limit either, and a procedure has its own.
     run(&mut session, "BEGIN");
     assert_eq!(run(&mut session, "UPDATE t SET v = 0").affected, fifth * 4 - 82);
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v = 0")).cast_unsigned(), fifth * 4 - 82);
@@ -124,7 +125,7 @@ fn writes_have_no_limit_and_say_how_long_they_held_partitions() {
 fn writes_are_stopped_while_they_change_rows() {
     let database = filled();
     let mut session = database.session();
-    // To find the rows takes a moment, to change all of them far longer than the timeout: it writes 80 GB.
+    // Finding the rows takes a moment, changing all of them far longer than the timeout: it writes 80 GB.
     let slow = "length(repeat('x', 4000000 + v::INTEGER))";
     for sql in
         [format!("UPDATE t SET v = {slow} WHERE k < 20000"), format!("DELETE FROM t WHERE k < 20000 RETURNING {slow}")]
@@ -142,13 +143,13 @@ fn queries_that_read_much_are_for_another_engine() {
     let database = filled();
     let mut session = database.session();
     let beyond = [
-        // Seen before anything is read.
+        // Refused before anything is read.
         "SELECT count(*) FROM t",
         "SELECT v, sum(k) FROM t GROUP BY v",
         "SELECT k FROM t WHERE v = 3 ORDER BY v LIMIT 3",
         "SELECT k FROM t ORDER BY v",
         "EXPLAIN SELECT sum(v) FROM t",
-        // Seen when so many are read.
+        // Refused after this many rows were read.
         "SELECT sum(v) FROM t WHERE k > 2",
         "SELECT sum(v) FROM t WHERE k BETWEEN 5 AND 1500 OR k IN (7, 8)",
         "SELECT count(*) FROM t a JOIN t b ON a.k = b.k WHERE a.k < 700",
@@ -174,14 +175,14 @@ fn queries_that_read_much_are_for_another_engine() {
     run(&mut session, "EXPLAIN SELECT k FROM t WHERE k IN (1, 2)");
     run(&mut session, "EXPLAIN UPDATE t SET v = 1");
     assert_eq!(count(&mut session, "SELECT count(*) FROM t"), rows());
-    // Inside a transaction, where a snapshot would not have what it changed, all run here.
+    // Inside a transaction all run here, because a snapshot would lack its changes.
     run(&mut session, "BEGIN");
     run(&mut session, "INSERT INTO t VALUES (-1, 1)");
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), rows() + 1);
     run(&mut session, "ROLLBACK");
 }
 
-/// What two partitions change side by side is what they would change one after the other, also when the log is replayed.
+/// Changing two partitions in parallel gives the same result as one after the other, also in replay.
 #[test]
 fn statements_over_all_partitions_change_them_side_by_side() {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));

@@ -1,4 +1,4 @@
-//! Timeouts, cancelling, full queues and full memory: who is refused is told so, and others go on.
+//! Timeouts, cancellation, full queues and full memory: refused callers get an error, and others go on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ use crate::hooked::{Hooked, Operation};
 #[path = "common/hooked.rs"]
 mod hooked;
 
-/// Waits as long as it is told, like a procedure that computes: it sees no interrupt.
+/// Waits for a given time without checking interrupts, like a procedure that computes.
 struct Busy;
 
 impl Procedure for Busy {
@@ -46,7 +46,7 @@ impl Procedure for Long {
     }
 }
 
-/// Changes all rows, whatever comes of it, then one.
+/// Changes all rows, ignores the result, then changes one.
 struct Careless;
 
 impl Procedure for Careless {
@@ -61,7 +61,7 @@ impl Procedure for Careless {
     }
 }
 
-/// Calls it, and does not care either.
+/// Calls it and ignores its result as well.
 struct CallsCareless;
 
 impl Procedure for CallsCareless {
@@ -82,7 +82,7 @@ fn settings() -> Settings {
         Registration::new("careless()", 1, Careless).unwrap(),
         Registration::new("calls_careless()", 1, CallsCareless).unwrap(),
     ];
-    // So far away that only an interrupt can end what runs.
+    // So high that only an interrupt can end it.
     let limits = Limits { rows_max: u64::MAX, instructions_max: u64::MAX, ..Limits::default() };
     Settings { partitions: 2, seed: 1, procedures, limits, ..Settings::default() }
 }
@@ -127,7 +127,7 @@ fn int(answer: &Answer) -> i64 {
 
 const LONG: &str = "SELECT count(*) FROM t a, r b, r c WHERE b.v > a.v AND c.v > b.v";
 
-/// Changes a row, then computes for ever without a statement.
+/// Changes a row, then loops for ever without a statement.
 const SPIN: &str = "CREATE PROCEDURE spin(k BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
     db.execute('UPDATE t SET v = -1 WHERE k = $1', k)
     while true do pcall(function() while true do end end) end
@@ -170,7 +170,7 @@ fn who_waits_too_long_for_partitions_gives_up() {
     assert_eq!(session.execute("SELECT 1 FROM t WHERE k = 1", &[]).unwrap_err().sqlstate(), "57014");
     run(&mut session, "ROLLBACK");
     run(&mut holder, "COMMIT");
-    // What was given up never ran, and the partitions are whole.
+    // The abandoned transaction never ran, and the partitions are whole.
     session.set_statement_timeout(Some(Duration::from_secs(30)));
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v = 8 AND k <> 8")), 0);
     assert_eq!(int(&run(&mut session, "SELECT v FROM t WHERE k = 1")), 7);
@@ -231,7 +231,7 @@ fn another_thread_cancels() {
     assert_eq!(int(&run(&mut holder, "SELECT count(*) FROM t")), 3000);
 }
 
-/// Replay has no limits: a procedure that went on after one would do more there than it did.
+/// Replay has no limits: a procedure that continued after a limit would do more there.
 #[test]
 fn a_procedure_in_rust_cannot_go_on_after_an_error() {
     let disk = SimulatedDisk::new(1, Faults::default());
@@ -264,7 +264,7 @@ fn a_definition_is_timed_out_and_cancelled() {
     std::thread::scope(|scope| {
         let canceller = session.canceller();
         let waiting = scope.spawn(move || session.execute(sql, &[]).unwrap_err());
-        // This one waits for the first, and not for the partitions.
+        // This one waits for the first definition, and not for the partitions.
         let mut other = database.session();
         other.set_statement_timeout(Some(Duration::from_millis(50)));
         assert_eq!(other.execute("DROP TABLE t", &[]).unwrap_err().sqlstate(), "57014");
@@ -275,7 +275,7 @@ fn a_definition_is_timed_out_and_cancelled() {
         assert!(waiting.join().unwrap().to_string().contains("user's request"));
     });
     run(&mut holder, "COMMIT");
-    // None of them was made.
+    // None of them took effect.
     run(&mut holder, sql);
     assert_eq!(int(&run(&mut holder, "SELECT count(*) FROM t")), 3000);
 }
@@ -287,7 +287,7 @@ fn a_definition_before_the_first_statement_of_a_transaction_does_no_harm() {
     std::thread::scope(|scope| {
         let defined = scope.spawn(|| run(&mut database.session(), "CREATE INDEX t_v ON t (v)"));
         std::thread::sleep(Duration::from_millis(50));
-        // Planned with the schema of now, and run with that of then.
+        // Planned with the new schema, and run with the old one.
         let late = scope.spawn(|| {
             let mut session = database.session();
             run(&mut session, "BEGIN");
@@ -362,7 +362,7 @@ fn requests_that_wait_take_bounded_memory() {
     }
     let refused = results.iter().filter(|reply| reply.tag == 1 && reply.result.is_err()).count();
     assert!((5..20).contains(&refused), "{refused}");
-    // What was taken out last counts until the partition looks for more.
+    // The items taken out last are charged until the partition takes more.
     let start = Instant::now();
     while database.memory().working_bytes("queues") >= 1 << 20 {
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", database.memory());
@@ -431,13 +431,13 @@ fn results_that_wait_for_a_slow_disk_take_bounded_memory() {
         std::thread::sleep(Duration::from_millis(1));
         assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
     }
-    // A megabyte each: eight, and those of the batch that ran on.
+    // A megabyte each: eight, and those of the batch that was still running.
     let waiting = database.memory().working_bytes("results");
     assert!((results_max as u64..2 * results_max as u64 + (8 << 20)).contains(&waiting), "{waiting}");
     gate.store(true, Ordering::Relaxed);
     let mut results = Vec::new();
     while results.len() < 200 {
-        // Their memory is theirs until they are dropped.
+        // Results are charged to the client until it drops them.
         results.extend(client.receive().into_iter().map(|reply| reply.result.map(drop)));
     }
     let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -459,7 +459,7 @@ fn results_that_nobody_receives_take_bounded_memory() {
         session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text]).unwrap();
     }
     let results = || usize::try_from(database.memory().working_bytes("results")).unwrap();
-    // Rows that are read, rows that are written, and errors.
+    // Rows read, rows written, and errors.
     let all = "SELECT * FROM t";
     for (sql, bytes) in [(all, 100_000), ("UPDATE t SET v = v RETURNING *", 100_000), ("SELECT 1 / (k - k) FROM t", 20)]
     {
@@ -475,11 +475,11 @@ fn results_that_nobody_receives_take_bounded_memory() {
             assert!(sent < 2_000_000, "{sql}: {}", results());
         };
         assert_eq!((refused.sqlstate(), refused.to_string().contains("wait to be received")), ("40001", true));
-        // Beside them those that were under way: of a whole queue, of one that the partition had taken, and as much as may
-        // wait for the log, with what is handed over at once.
+        // Plus those under way: a full queue, one that the partition had taken, as much as may wait for the log, and as
+        // much as is handed over at once.
         let under_way = 120 * (bytes + 200) + most + (1 << 20);
         assert!((most..most + under_way).contains(&results()), "{sql}: {}", results());
-        // Nobody else is kept from anything, once what it had sent has run.
+        // Others are not affected, once its requests have run.
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(run(&mut session, "SELECT k FROM t WHERE k = 1").rows.len(), 1);
         let mut received = 0;
@@ -531,7 +531,7 @@ fn a_result_that_finds_no_memory_fails_before_anything_is_kept() {
         let text = Value::Text("x".repeat(100_000).into());
         session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text]).unwrap();
     }
-    // Twelve megabytes beside those of the rows.
+    // Twelve megabytes besides the rows.
     let error = session.execute("CALL p(40)", &[]).unwrap_err();
     assert_eq!(error.sqlstate(), "53200", "{error}");
     assert_eq!(int(&run(&mut session, "SELECT v FROM n")), 0);
@@ -551,7 +551,7 @@ fn without_synchronous_commit_nobody_waits_for_the_disk() {
     for key in 0..20 {
         session.set_statement_timeout(Some(Duration::from_secs(20)));
         session.execute("INSERT INTO t VALUES ($1)", &[Value::Int(key)]).unwrap();
-        // The log's thread is at its sync by then.
+        // The log's thread is in its sync by then.
         std::thread::sleep(Duration::from_millis(2));
     }
     run(&mut session, "BEGIN");
@@ -585,7 +585,7 @@ fn full_memory_refuses_inserts_and_nothing_else() {
     assert!(key > 3000, "{key}");
     let full = database.memory();
     assert!(full.table_bytes > limit * 3 / 4 && full.reserve_bytes == limit / 16, "{full:?}");
-    // The parts are the whole.
+    // The parts add up to the whole.
     let statistics = session.statistics().unwrap();
     let tables: Vec<_> = statistics.partitions.iter().flat_map(|partition| &partition.tables).collect();
     assert_eq!(tables.iter().map(|table| table.memory.total() as u64).sum::<u64>(), full.table_bytes);
@@ -605,7 +605,7 @@ fn full_memory_refuses_inserts_and_nothing_else() {
         let text = Value::Text(format!("{key:0>1000}").into());
         session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(key), text]).unwrap();
     }
-    // A transaction that changes too much is rolled back, and says so.
+    // A transaction that changes too much is rolled back with an error.
     let error = session.execute("UPDATE t SET v = v || 'x'", &[]).unwrap_err();
     assert_eq!(error.sqlstate(), "53200", "{error}");
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) > 1000")), 0);

@@ -1,4 +1,4 @@
-//! Bulk loads: all rows or none, hidden until they are over, beside other transactions and across crashes.
+//! Bulk loads: all rows or none, hidden until they end, beside other transactions and across crashes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -51,7 +51,7 @@ fn one(session: &mut Session, sql: &str) -> i64 {
     }
 }
 
-/// A table with a unique and another index, with the rows 0, -1, ... -9.
+/// A table with a unique index and another one, with the rows 0, -1, ... -9.
 fn create(session: &mut Session, partition_by: &str) {
     let columns = "k BIGINT PRIMARY KEY, u BIGINT NOT NULL, g INTEGER, t TEXT DEFAULT 'none' CHECK (t <> 'bad')";
     run(session, &format!("CREATE TABLE t ({columns}) {partition_by}"));
@@ -74,7 +74,7 @@ fn begin(session: &mut Session) -> Load {
     session.load("t", &["k", "u", "g"]).unwrap()
 }
 
-/// What an own session sees of the table, through every way to read it.
+/// Rows that a session of its own sees in the table, by every way to read it.
 fn seen(database: &Database) -> i64 {
     let mut session = database.session();
     let rows = one(&mut session, "SELECT count(*) FROM t");
@@ -235,7 +235,7 @@ fn loads_of_the_same_keys_wait_for_each_other() {
         (1..=1000).for_each(|k| push(&mut first, k).unwrap());
         let mut second = begin(&mut session);
         let done = std::thread::scope(|scope| {
-            // Keys that the first one has sent already: else each might have one that the other one needs.
+            // Keys that the first one has sent already: otherwise each might have a key that the other needs.
             let done = scope.spawn(move || {
                 (1..=100).try_for_each(|k| push(&mut second, k))?;
                 second.finish()
@@ -270,7 +270,7 @@ fn a_load_is_stopped_as_a_statement_is() {
     assert_eq!(seen(&database), 10);
 }
 
-/// Keys that a reader was given.
+/// Keys that a reader received.
 struct Keys(Arc<Mutex<Vec<i64>>>);
 
 impl RowSink for Keys {
@@ -338,7 +338,7 @@ fn a_snapshot_in_the_middle_holds_what_is_hidden() {
                 drop(load);
                 run(&mut session, "INSERT INTO t VALUES (1, 1, 1, 'again')");
             }
-            // The other one is cut off.
+            // The other load is cut off.
             disk.crash_after(Some(0));
             drop(other);
             drop(session);
@@ -359,8 +359,8 @@ fn a_snapshot_in_the_middle_holds_what_is_hidden() {
     }
 }
 
-/// A load, other transactions and a snapshot; the disk may end it anywhere. Gives back whether the load was kept, if
-/// that is known, and the others' rows that were acknowledged.
+/// A load, other transactions and a snapshot; the disk may end it anywhere. Returns whether the load was kept, if
+/// known, and the others' acknowledged rows.
 fn scenario(database: &Database) -> (Option<bool>, BTreeSet<i64>) {
     let mut acknowledged = BTreeSet::new();
     let mut session = database.session();
@@ -378,7 +378,7 @@ fn scenario(database: &Database) -> (Option<bool>, BTreeSet<i64>) {
             insert(100_000 + k);
         }
         if k == 700 {
-            // Its error, if any, is the disk's.
+            // An error of it, if any, comes from the disk.
             let _ = database.snapshot();
         }
     }
@@ -426,7 +426,7 @@ fn a_crash_anywhere_leaves_all_rows_or_none() {
             } else {
                 all += 1
             }
-            // Ids go on as replay will give them.
+            // Ids continue as replay will assign them.
             run(&mut session, "INSERT INTO t VALUES (300000, 300000, 1, 'after')");
             run(&mut session, "DELETE FROM t WHERE k = 300000");
             drop(session);
@@ -527,7 +527,7 @@ fn others_run_in_between() {
         let before = ran.load(Ordering::Relaxed);
         for k in 1.. {
             push(&mut load, k).unwrap();
-            // As long as it takes for others to have run many times.
+            // Until others have run many times.
             if k % 1000 == 0 && ran.load(Ordering::Relaxed) > before + 20 && k >= 20_000 {
                 assert_eq!(load.finish().unwrap(), k as u64);
                 break;

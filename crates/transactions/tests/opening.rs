@@ -1,4 +1,4 @@
-//! Opening in two steps: taking a directory, and reading what is in it.
+//! Opening in two steps: locking a directory, and reading its contents.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -35,7 +35,7 @@ fn files(directory: &tempfile::TempDir) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Rows in a snapshot, and as many records behind it.
+/// Rows in a snapshot, and as many records after it.
 fn filled() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(disk(&directory), settings()).unwrap();
@@ -121,7 +121,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     let database = Database::open(disk(&directory), settings()).unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (k)", &[]).unwrap();
-    // One that all partitions have, and one whose index nothing but its rows can be.
+    // A replicated table, and a small one with a second index.
     session.execute("CREATE TABLE u (k BIGINT PRIMARY KEY, v VARCHAR(20))", &[]).unwrap();
     session.execute("CREATE TABLE w (k BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (k)", &[]).unwrap();
     session.execute("CREATE INDEX w_v ON w (v, k DESC)", &[]).unwrap();
@@ -169,7 +169,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     database.close().unwrap();
     assert!(Database::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap().is_sound());
 
-    // Of whichever partition a file is damaged, it is said, and no thread is left.
+    // Damage in the file of any partition is reported, and no thread remains.
     let rows = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let rows: Vec<_> = rows.filter(|path| path.extension().is_some_and(|extension| extension == "rows")).collect();
     assert_eq!(rows.len(), 5);
@@ -187,7 +187,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     assert_eq!(sums(&database), before);
 }
 
-/// A file can be longer than any disk: nobody waits for it to be read to its end.
+/// A file may be longer than any disk: recovery does not read it to its end.
 #[test]
 fn a_segment_that_somebody_has_made_longer_is_no_reason_to_read_for_ever() {
     const LONG: u64 = 1 << 40;
@@ -200,7 +200,7 @@ fn a_segment_that_somebody_has_made_longer_is_no_reason_to_read_for_ever() {
         file.set_len(LONG).unwrap();
     };
     let start = std::time::Instant::now();
-    // Behind its end; behind a group, whole or torn; in place of all groups, and of the header.
+    // After its end; after a group, whole or torn; in place of all groups, and of the header.
     for (cut, rows) in [(bytes.len(), 200), (bytes.len() / 2, 100), (300, 100), (64, 100), (0, 100)] {
         longer(&bytes[..cut]);
         let database = Database::open(disk(&directory), settings()).unwrap();

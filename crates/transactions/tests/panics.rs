@@ -1,4 +1,4 @@
-//! Bugs that panic: whoever waits is told, nobody waits for ever, and what was acknowledged is there afterwards.
+//! Bugs that panic: waiters get an error, nobody waits for ever, and acknowledged rows are there afterwards.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -75,7 +75,7 @@ fn filled(disk: Arc<dyn Disk>) -> Database {
     database
 }
 
-/// All that can be asked of it is refused with this message, at once.
+/// Every request is refused with this message, at once.
 fn is_stopped(database: &Database, message: &str) {
     let mut session = database.session();
     session.set_statement_timeout(Some(Duration::from_secs(60)));
@@ -107,7 +107,7 @@ fn a_procedure_that_panics_stops_the_engine_and_everybody_is_told() {
             run(&mut session, "INSERT INTO t VALUES (10)");
         }
         std::thread::scope(|scope| {
-            // Behind the session's transaction, in the queue of a partition that stops.
+            // After the session's transaction, in the queue of a partition that stops.
             let others = scope.spawn(|| {
                 (100..140).for_each(|key| {
                     waiting.submit(Arc::clone(&inserts), vec![Value::Int(key)].into(), 0).unwrap();
@@ -126,7 +126,7 @@ fn a_procedure_that_panics_stops_the_engine_and_everybody_is_told() {
             is_stopped(&database, "on purpose");
             drop(session);
             drop(database);
-            // The row of before the panic is in no log; what was acknowledged is.
+            // The row before the panic is in no log; acknowledged rows are.
             let rows = count(&open(Arc::new(disk)));
             assert_eq!(rows, 10 + i64::try_from(acknowledged).unwrap(), "{sql}");
         });
@@ -139,7 +139,7 @@ fn transactions_of_the_same_batch_are_not_lost() {
     let database = filled(Arc::new(disk.clone()));
     let (inserts, panics) = (database.procedure("inserts").unwrap(), database.procedure("panics").unwrap());
     let mut client = database.client();
-    // Of one partition, so that they run in this order.
+    // Keys of one partition, so that they run in this order.
     for (tag, work, key) in [(0, &inserts, 50), (1, &panics, 50), (2, &inserts, 50)] {
         client.submit(Arc::clone(work), vec![Value::Int(key)].into(), tag).unwrap();
     }
@@ -197,7 +197,7 @@ fn a_panic_of_the_logs_thread_is_told_to_all_who_wait() {
         run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
         database.snapshot().unwrap();
         armed.store(true, Ordering::Relaxed);
-        // Far from the keys that are tried afterwards: how many are inserted before the news arrives is chance.
+        // Far from the keys that are tried afterwards: the number of inserts before the news arrives is random.
         let mut key = 1000;
         let error = loop {
             match session.execute("INSERT INTO t VALUES ($1)", &[Value::Int(key)]) {

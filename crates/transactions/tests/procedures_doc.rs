@@ -1,4 +1,4 @@
-//! The examples of `docs/procedures.md` do what it says.
+//! The examples of `docs/procedures.md` give the results that it shows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -48,7 +48,7 @@ fn examples() {
                             .collect(),
                         Err(error) => format!("ERROR {}: {error}\n", error.sqlstate()),
                     };
-                    // Only what an answer is printed for may fail.
+                    // Only a statement with a printed result may fail.
                     assert!(
                         !said.starts_with("ERROR")
                             || block.trim_start().starts_with("CALL")

@@ -1,5 +1,5 @@
-//! Databases whose state is not that of their last record: they open, show the state before, say so, and a new
-//! database can be made of it.
+//! Databases that cannot be recovered to their last record: they open, show the state before it, report the reason, and
+//! can be restored as a new database.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -15,7 +15,7 @@ use thermocline_transactions::snapshot::list_snapshots;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result, Semantics};
 
-/// What a procedure adds that is not in its arguments.
+/// A number that a procedure adds and the log does not hold.
 #[derive(Clone, Default)]
 struct Noise(Arc<AtomicI64>);
 
@@ -70,8 +70,8 @@ fn files(disk: &SimulatedDisk) -> Vec<(String, Vec<u8>)> {
 
 const TABLE: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, n TEXT) PARTITION BY (k)";
 
-/// A snapshot, records behind it, a record that does something else when `noise` is another one, records behind
-/// that; also says which record it is.
+/// A snapshot, records after it, a record that does something else when `noise` differs, and records after that; also
+/// returns the sequence of that record.
 fn database(noise: &Noise) -> (SimulatedDisk, u64) {
     let disk = SimulatedDisk::new(1, Faults::default());
     let database = open(&disk, noise);
@@ -171,7 +171,7 @@ fn a_record_that_does_something_else_leaves_the_state_before_it_to_be_read() {
     database.close().unwrap();
     assert_eq!(files(&disk), written, "nothing is changed");
 
-    // It is no other the next time, and whole again with the procedure as it was.
+    // The same at the next opening, and whole again with the procedure unchanged.
     assert_eq!(open(&disk, &noise).read_only(), Some(&read_only));
     let report = Database::check(&disk, procedures(&noise), &mut |_| {}).unwrap();
     assert!(report.problems.len() == 1 && report.problems[0].contains("changes other rows"), "{report}");
@@ -217,7 +217,7 @@ fn the_state_up_to_a_record_becomes_a_database() {
     let last = last_record(&disk);
     let snapshot = list_snapshots(&disk).unwrap()[0].0;
     let written = files(&disk);
-    // Of a whole database, to go back to any record behind the snapshot.
+    // Going back to any record after the snapshot, in an undamaged database.
     for until in [snapshot, snapshot + 7, record, last] {
         let restored = restore(&disk, &noise, until).unwrap();
         let report = Database::check(&restored, procedures(&noise), &mut |_| {}).unwrap();
@@ -269,7 +269,7 @@ fn the_state_up_to_a_record_becomes_a_database() {
     assert_eq!(files(&disk), written, "nothing is changed");
 }
 
-/// The bytes of a text in the log, and where they are.
+/// Place and bytes of a text in the log.
 fn find(disk: &SimulatedDisk, text: &str) -> (String, usize, Vec<u8>) {
     for name in disk.list().unwrap().into_iter().filter(|name| name.starts_with("log-")) {
         let bytes = read_file(disk, &name, 1 << 20).unwrap();
@@ -285,7 +285,7 @@ fn a_flipped_bit_inside_a_literal() {
     let noise = Noise::default();
     for bit in 0..8 {
         let (disk, _) = database(&noise);
-        // The seventh of the updates behind the snapshot.
+        // The seventh of the updates after the snapshot.
         let (name, place, mut bytes) = find(&disk, "UPDATE t SET v = v + 100 WHERE k = 6");
         bytes[place + 21] ^= 1 << bit;
         disk.overwrite(&name, bytes);
@@ -327,7 +327,7 @@ fn a_damaged_snapshot_is_no_state() {
     assert!(error.sqlstate() == "XX001" && error.to_string().contains(&name), "{error}");
 }
 
-/// Makes a log one of these semantics.
+/// Makes these the semantics of a log.
 fn set_semantics(disk: &SimulatedDisk, semantics: u32) {
     for segment in list_segments(disk).unwrap() {
         let name = segment.file_name();
@@ -339,8 +339,7 @@ fn set_semantics(disk: &SimulatedDisk, semantics: u32) {
     }
 }
 
-/// Its digests are of the newer kind, so that the first record differs. Logs that programs of before have written are in
-/// `formats`.
+/// Its digests are of the newer kind, so the first record differs. Logs written by earlier versions are in `formats`.
 #[test]
 fn a_difference_in_a_log_of_older_semantics_is_said_to_be_perhaps_of_that() {
     let noise = Noise::default();
@@ -377,7 +376,7 @@ fn closing_takes_a_snapshot_when_the_log_is_long() {
         let mut session = database.session();
         run(&mut session, TABLE);
         run(&mut session, "INSERT INTO t VALUES (1, 1, '')");
-        // Many times what the tables take.
+        // Many times the memory of the tables.
         while database.snapshot_status().log_bytes < 40 * database.memory_bytes().min(10_000) {
             run(&mut session, "UPDATE t SET v = v + 1");
         }
@@ -387,7 +386,7 @@ fn closing_takes_a_snapshot_when_the_log_is_long() {
         assert_eq!(!list_snapshots(&disk).unwrap().is_empty(), taken, "{closing_log_bytes}");
         assert_eq!(run(&mut open(&disk, &noise).session(), STATE), state);
     }
-    // Of much memory and little log the next start has less to replay than to load.
+    // With large tables and a short log, the next start replays faster than it would load a snapshot.
     let disk = SimulatedDisk::new(1, Faults::default());
     let mut settings = settings(&noise);
     settings.snapshots.closing_log_bytes = 1000;

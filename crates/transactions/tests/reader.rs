@@ -1,4 +1,4 @@
-//! What queries of another engine see: whole tables as of one moment, while transactions go on.
+//! Queries of another engine see whole tables as of one moment, while transactions go on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -22,7 +22,7 @@ type Rows = Arc<Mutex<Vec<String>>>;
 struct Collect {
     rows: Rows,
     columns: usize,
-    /// How many rows it takes.
+    /// Maximum rows that it accepts.
     most: usize,
 }
 
@@ -101,7 +101,7 @@ fn tables_are_read_as_they_were_when_reading_began() {
         let readers = session.read_tables(requests).unwrap();
         assert_eq!(readers[1].len(), 1, "a replicated table is read once");
         let mut readers: Vec<TableReader> = readers.into_iter().flatten().collect();
-        // A column that is added meanwhile is none of the reader's.
+        // A column added meanwhile is invisible to the reader.
         let widen = random.random_range(0..60);
         for step in 0..60 {
             for _ in 0..random.random_range(0..10) {
@@ -129,7 +129,7 @@ fn what_ends_a_reading() {
     (0..50).for_each(|k| run(&mut session, &format!("INSERT INTO t VALUES ({k})")));
     let rows = Rows::default();
 
-    // A sink that can take no more fails the reader, and no transaction.
+    // A sink that accepts no more fails the reader, and no transaction.
     let mut readers = session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap().remove(0);
     run(&mut session, "DELETE FROM t");
     assert_eq!(rows.lock().unwrap().len(), 10);
@@ -137,7 +137,7 @@ fn what_ends_a_reading() {
     assert!(errors.any(|error| error.sqlstate() == "53200"));
     rows.lock().unwrap().clear();
 
-    // Nobody is told of changes once a reader is gone.
+    // Changes are not reported once a reader is gone.
     run(&mut session, "INSERT INTO t VALUES (1)");
     drop(session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap());
     run(&mut session, "DELETE FROM t");
@@ -205,7 +205,7 @@ fn statistics_add_up() {
     assert_eq!(statistics.memory_bytes_max, 1 << 30);
 }
 
-/// Waits in a session until it is stopped.
+/// A call that waits in a session until it is stopped.
 type Stopped<'a> = &'a dyn Fn(&mut Session) -> Error;
 
 /// Outside of a transaction, at the start of one, and inside.

@@ -1,4 +1,4 @@
-//! Another number of partitions for a database that has rows.
+//! Changing the number of partitions of a database with rows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ const QUERIES: [&str; 4] = [
     "SELECT k FROM numbers WHERE n BETWEEN 10 AND 20 ORDER BY n, k",
 ];
 
-/// With as many partitions, if the database is to have them, and else with those that it has.
+/// Settings with this number of partitions for the database, or with `None` its own.
 fn settings(partitions: Option<u16>) -> Settings {
     Settings {
         partitions: partitions.unwrap_or(7),
@@ -32,7 +32,7 @@ fn open(disk: &SimulatedDisk, partitions: Option<u16>) -> Result<Database> {
     Database::open(Arc::new(disk.clone()), settings(partitions))
 }
 
-/// Tables of every kind, some rows in a snapshot and some behind it.
+/// Tables of every kind, some rows in a snapshot and some after it.
 fn filled(disk: &SimulatedDisk, with_snapshot: bool) {
     let database = Database::open(Arc::new(disk.clone()), Settings { partitions: 2, ..settings(None) }).unwrap();
     let mut session = database.session();
@@ -95,12 +95,12 @@ fn a_database_gets_other_partitions_and_goes_on() {
             let mut session = database.session();
             let statistics = session.statistics().unwrap();
             assert_eq!(statistics.partitions.len(), usize::from(partitions));
-            // Each has some rows of a table that is shared out, and all of one that is not.
+            // Each has some rows of a partitioned table, and all of a replicated one.
             for partition in &statistics.partitions {
                 let rows: Vec<_> = partition.tables.iter().map(|table| table.rows).collect();
                 assert!(rows[0] > 0 && rows[1] > 0 && rows[2] == 60, "{rows:?}");
             }
-            // What is written now is there the next time, behind the log of another number.
+            // Rows written now are there the next time, after a log with another number.
             key += 1;
             session.execute("INSERT INTO numbers VALUES ($1, 15, 0)", &[key.into()]).unwrap();
             session.execute("UPDATE names SET v = v + 1 WHERE name < 'name 3'", &[]).unwrap();
@@ -115,7 +115,7 @@ fn a_database_gets_other_partitions_and_goes_on() {
     }
 }
 
-/// With power lost, or only the process, in the middle of any operation: the old number or the new, and all rows.
+/// Power loss, or the end of the process, in the middle of any operation: the old number or the new, and all rows.
 #[test]
 fn a_crash_leaves_the_old_partitions_or_the_new() {
     let mut seen = BTreeSet::new();
@@ -138,7 +138,7 @@ fn a_crash_leaves_the_old_partitions_or_the_new() {
             assert_eq!(content(&database), expected, "seed {seed}, operation {operations}");
             seen.insert((crashed, partitions));
             drop(database);
-            // Again, and now nothing is in the way.
+            // Again, and now nothing fails.
             let database = open(&disk, Some(3)).unwrap();
             assert_eq!((database.identity().partitions, content(&database)), (3, expected));
             drop(database);
@@ -178,7 +178,7 @@ fn what_cannot_be_written_leaves_the_old_partitions() {
     assert!(failed > 10, "{failed}");
 }
 
-/// Nothing is written where something is wrong.
+/// Nothing is written to a damaged database.
 #[test]
 fn a_database_that_can_only_be_read_keeps_its_partitions() {
     let disk = SimulatedDisk::new(5, Faults::default());

@@ -1,4 +1,4 @@
-//! Tables that every partition has a copy of, and sessions' transactions over some of the partitions.
+//! Replicated tables, and sessions' transactions over some of the partitions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -22,7 +22,7 @@ fn run(session: &mut Session, sql: &str) -> Rows {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")).rows
 }
 
-/// What each copy says. A read of replicated tables goes to one partition after the other.
+/// Result on each copy. Reads of replicated tables go to the partitions in turn.
 fn copies(database: &Database, sql: &str) -> Vec<Rows> {
     let work = database.prepare(sql).unwrap();
     let mut client = database.client();

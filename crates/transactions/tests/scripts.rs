@@ -1,5 +1,5 @@
-//! The scripts of `tests/scripts`, in the format of sqllogictest, each on one partition and on three,
-//! with the same results.
+//! The scripts of `tests/scripts`, in the format of sqllogictest, each on one partition and on three, with the same
+//! results.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use common::Session;
 
-/// What a script says of one statement.
+/// Expected outcome of one statement.
 enum Expected {
     Ok,
     /// Rows that it affects.
@@ -25,7 +25,7 @@ enum Expected {
     },
 }
 
-/// Runs the records of a script, which are parted by empty lines.
+/// Runs the records of a script, which are separated by empty lines.
 fn run(script: &str, partitions: u32) -> Result<usize, String> {
     let mut session = Session::new(partitions);
     let mut lines = script.lines().enumerate().peekable();
@@ -51,7 +51,7 @@ fn check(session: &mut Session, head: &str, record: &[&str]) -> Result<(), Strin
     let expected = match words.as_slice() {
         ["statement", "ok"] => Expected::Ok,
         ["statement", "count", count] => Expected::Count(count.parse().map_err(|_| format!("no count: {head}"))?),
-        // A pattern in the format; here only with escapes.
+        // The format takes a pattern; here it has only escapes.
         ["statement", "error", ..] => {
             Expected::Error(head.trim_start_matches("statement error").trim().replace('\\', ""))
         }

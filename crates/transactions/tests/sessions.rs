@@ -1,5 +1,5 @@
-//! Sessions' transactions beside each other and beside everything else: each holds the partitions that its statements
-//! have needed, and nothing waits for ever.
+//! Concurrent transactions of sessions beside each other and beside all other work: each holds the partitions that its
+//! statements have needed, and none waits for ever.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -20,7 +20,7 @@ fn open(disk: &SimulatedDisk) -> Database {
     Database::open(Arc::new(disk.clone()), settings).unwrap()
 }
 
-/// A row in each partition, with their keys in the order of the partitions.
+/// A row in each partition; returns their keys in the order of the partitions.
 fn filled(disk: &SimulatedDisk) -> (Database, [i64; PARTITIONS as usize]) {
     let database = open(disk);
     let mut session = database.session();
@@ -81,7 +81,7 @@ fn transactions_on_different_partitions_run_side_by_side() {
     let (database, [a, b, c, d]) = filled(&disk());
     let mut one = holder(&database, &[a]);
     let mut other = holder(&database, &[b]);
-    // Statements of their own, over one partition and over two, and a third transaction, all beside these.
+    // Statements over one partition and over two, and a third transaction, all beside these.
     let mut session = database.session();
     for _ in 0..100 {
         add(&mut session, c).unwrap();
@@ -89,7 +89,7 @@ fn transactions_on_different_partitions_run_side_by_side() {
     }
     run(&mut session, &format!("CALL move({c}, {d}, 7)"));
     let third = holder(&database, &[d, c]);
-    // In either order, also back to one that they have, and what no partition alone has.
+    // In either order, including a return to one that they have, and statements that need several.
     add(&mut one, a).unwrap();
     run(&mut other, "SELECT v FROM r WHERE k = 1");
     run(&mut other, "COMMIT");
@@ -102,7 +102,7 @@ fn transactions_on_different_partitions_run_side_by_side() {
 #[test]
 fn a_statement_takes_what_it_turns_out_to_need() {
     let (database, [a, b, c, d]) = filled(&disk());
-    // By procedure, which has changed a row when it finds out; by index, in all partitions; a copied table.
+    // By procedure, which has changed a row when it finds out; by index, in all partitions; a replicated table.
     let mut session = holder(&database, &[b]);
     run(&mut session, &format!("CALL move({b}, {c}, 10)"));
     add(&mut database.session(), a).unwrap();
@@ -113,7 +113,7 @@ fn a_statement_takes_what_it_turns_out_to_need() {
     let mut after = [(a, 1), (b, -6), (c, 7), (d, 0)];
     after.sort_unstable();
     assert_eq!(values(&database), after.map(|(_, value)| value));
-    // An error after that takes all of it back.
+    // A later error undoes all of it.
     let mut session = holder(&database, &[b]);
     run(&mut session, &format!("CALL move({b}, {d}, 10)"));
     let error = session.execute(&format!("INSERT INTO t VALUES ({a}, 1)"), &[]).unwrap_err();
@@ -145,7 +145,7 @@ fn of_two_that_wait_for_each_other_one_ends() {
     }
 }
 
-/// Many sessions with keys in any order: whoever is refused tries again, and nothing is lost.
+/// Many sessions with keys in any order: refused ones try again, and nothing is lost.
 #[test]
 fn sessions_in_any_order_all_come_to_an_end() {
     let (database, keys) = filled(&disk());
@@ -175,7 +175,7 @@ fn sessions_in_any_order_all_come_to_an_end() {
                 })
             })
             .collect();
-        // What is of no session is never refused, and comes to an end.
+        // Requests of no session are never refused, and end.
         let mut session = database.session();
         for round in 0..60 {
             match round % 3 {
@@ -209,7 +209,7 @@ fn what_needs_all_partitions_neither_breaks_a_session_nor_hangs() {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| work(&database));
             std::thread::sleep(Duration::from_millis(30));
-            // Other partitions work on, and the session passes what waits for it, in whatever order it asks.
+            // Other partitions go on, and the session overtakes requests that wait for it, in whatever order it asks.
             let mut other = database.session();
             for _ in 0..200 {
                 add(&mut other, b).unwrap();
@@ -228,7 +228,7 @@ fn what_needs_all_partitions_neither_breaks_a_session_nor_hangs() {
     }
 }
 
-/// A transaction that nobody ends, beside clients that go on, and what needs its partition beside both.
+/// A transaction that nobody ends, beside clients that go on, and beside requests that need its partition.
 #[test]
 fn a_transaction_that_is_left_open_costs_its_own_partition_only() {
     let (database, [a, b, c, d]) = filled(&disk());
@@ -248,7 +248,7 @@ fn a_transaction_that_is_left_open_costs_its_own_partition_only() {
                 })
             })
             .collect();
-        // More than there may be; they are refused, or wait until the end.
+        // More than the limit; they are refused, or wait until the end.
         let flood = scope.spawn(|| {
             let mut client = database.client();
             let pair = database.prepare("UPDATE t SET v = v + 0 WHERE k IN ($1, $2)").unwrap();
@@ -266,7 +266,7 @@ fn a_transaction_that_is_left_open_costs_its_own_partition_only() {
             assert!(refused.iter().all(|error| error.sqlstate() == "40001"), "{refused:?}");
             refused.len()
         });
-        // Behind those that wait: one that ran before them would refuse them all, as prepared before a definition.
+        // After those that wait: if it ran before them, it would have them all refused as prepared before a definition.
         while !is_full.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
@@ -276,7 +276,7 @@ fn a_transaction_that_is_left_open_costs_its_own_partition_only() {
         is_over.store(true, Ordering::SeqCst);
         run(&mut open, "ROLLBACK");
         let refused = flood.join().unwrap();
-        // The queue is full of those that wait, and of others of the same partition.
+        // The queue is full of waiting requests, and of others of the same partition.
         assert!((100..200).contains(&refused), "{refused}");
         defined.join().unwrap();
     });
@@ -290,12 +290,12 @@ fn who_waits_for_a_partition_can_be_stopped() {
     let mut second = holder(&database, &[a, c]);
     second.set_statement_timeout(Some(Duration::from_millis(30)));
     assert_eq!(add(&mut second, b).unwrap_err().sqlstate(), "57014");
-    // It has given back what it had.
+    // It has given back its partitions.
     let mut session = database.session();
     run(&mut session, &format!("UPDATE t SET v = v + 1 WHERE k IN ({a}, {c})"));
     assert_eq!(add(&mut second, a).unwrap_err().sqlstate(), "25P02");
     run(&mut second, "ROLLBACK");
-    // By somebody else, and with a statement over all partitions that waits with some of them.
+    // Cancelled by another thread, and with a waiting statement over all partitions that has some of them.
     second.set_statement_timeout(None);
     let canceller = second.canceller();
     run(&mut second, "BEGIN");
@@ -308,7 +308,7 @@ fn who_waits_for_a_partition_can_be_stopped() {
         }
         assert_eq!(waiting.join().unwrap().sqlstate(), "57014");
     });
-    // Nothing of it is left in the way.
+    // Nothing of it remains in the way.
     run(&mut session, &format!("UPDATE t SET v = v + 1 WHERE k IN ({a}, {c})"));
     run(&mut first, "COMMIT");
     assert_eq!(sum(&database), 5);
@@ -329,7 +329,7 @@ fn a_session_that_does_nothing_gives_all_its_partitions_back() {
     assert_eq!(sum(&database), 4);
     assert_eq!(add(&mut session, b).unwrap_err().sqlstate(), "25P03");
     assert_eq!(session.execute("COMMIT", &[]).unwrap_err().sqlstate(), "25P02");
-    // One that waits for another one does not do nothing.
+    // A transaction that waits for another is not idle.
     let mut other = holder(&database, &[b]);
     run(&mut session, "BEGIN");
     add(&mut session, a).unwrap();
@@ -344,7 +344,7 @@ fn a_session_that_does_nothing_gives_all_its_partitions_back() {
     assert_eq!(sum(&database), 4 + 2 + 2);
 }
 
-/// The transactions' records are of the partitions that they had.
+/// Records name the partitions that the transactions had.
 #[test]
 fn what_sessions_did_comes_back_from_the_log() {
     let disk = disk();
@@ -352,7 +352,7 @@ fn what_sessions_did_comes_back_from_the_log() {
     let mut random = StdRng::seed_from_u64(5);
     let mut sessions: Vec<_> = (0..2).map(|_| database.session()).collect();
     for round in 0..120 {
-        // The first has partitions 0 and 1, the second 2 and 3, both at the same time, and others in between.
+        // The first has partitions 0 and 1, the second 2 and 3, both at the same time, with others in between.
         for (session, mine) in sessions.iter_mut().zip([&keys[..2], &keys[2..]]) {
             run(session, "BEGIN");
             for _ in 0..random.random_range(1..4) {

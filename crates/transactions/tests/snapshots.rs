@@ -44,7 +44,7 @@ fn one(database: &Database, sql: &str) -> i64 {
     int(answer.rows.value(0, 0))
 }
 
-/// Two tables of accounts, of which the sum of both never changes.
+/// Two tables of accounts whose total never changes.
 fn fill(database: &Database) {
     let mut session = database.session();
     for table in ["a", "b"] {
@@ -63,7 +63,7 @@ fn fill(database: &Database) {
     session.execute("INSERT INTO r VALUES (1), (2), (3)", &[]).unwrap();
 }
 
-/// Ends the load also when the test fails.
+/// Ends the load even when the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -145,7 +145,7 @@ fn snapshots_under_load_replace_each_other_and_the_log() {
     assert_eq!((replayed, last.duration > Duration::ZERO), (0, true));
     assert_eq!((sum(&database), one(&database, "SELECT count(*) FROM a")), (SUM, rows));
     assert_eq!(one(&database, "SELECT count(*) FROM r"), 3);
-    // Nothing has changed, so it is the same one.
+    // Nothing has changed, so it is the same snapshot.
     assert_eq!(database.snapshot().unwrap().position, last.position);
 }
 
@@ -216,12 +216,12 @@ fn writing_rests_while_transactions_run() {
         let report = database.snapshot().unwrap();
         let writes = u32::try_from(wrote.load(Ordering::Relaxed)).unwrap();
         assert!(writes > 15, "{writes}");
-        // Without rests it takes 5 ms a write, with them ten times as long but for the last ones.
+        // Without pauses it takes 5 ms a write, with them ten times as long except for the last ones.
         assert!(report.duration > Duration::from_millis(25) * writes, "{writes} writes, {:?}", report.duration);
     });
 }
 
-/// Rows change faster than the disk takes them, everywhere in the table.
+/// Rows change faster than the disk writes them, everywhere in the table.
 #[test]
 fn a_snapshot_finishes_while_all_rows_change() {
     let disk = SimulatedDisk::new(1, Faults::default());
@@ -395,7 +395,7 @@ fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
     wait(&|| database.snapshot_status().log_error.is_some());
     assert_eq!(one(&database, "INSERT INTO a VALUES (-1, 0, '') RETURNING id"), -1);
     assert!(segments() >= before);
-    // What somebody has removed is not missed.
+    // A segment removed by hand is not missed.
     refuse.store(false, Ordering::Relaxed);
     let first = disk.list().unwrap().into_iter().find(|name| name.starts_with("log-")).unwrap();
     disk.remove(&first).unwrap();
@@ -406,7 +406,7 @@ fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
     assert_eq!(sum(&Database::open(Arc::new(disk), settings()).unwrap()), SUM);
 }
 
-/// What waits for the disk to unlink a segment is the snapshot, and no commit.
+/// Only the snapshot waits while the disk unlinks a segment, and no commit.
 #[test]
 fn removing_segments_does_not_hold_up_the_log() {
     let disk = SimulatedDisk::new(1, Faults::default());

@@ -1,4 +1,4 @@
-//! Statements over some of several partitions: run, logged, and run again from the log.
+//! Statements over some of the partitions: run, logged, and replayed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -62,7 +62,7 @@ fn what_some_partitions_did_comes_back_from_the_log() {
     assert_eq!(rows(&mut database.session()), before);
 }
 
-/// A procedure that holds its partition until somebody outside lets it go on, if anybody could.
+/// A procedure that holds its partition until the test lets it go on.
 struct Hold {
     holds: Sender<()>,
     go_on: Mutex<Receiver<()>>,
@@ -74,7 +74,7 @@ impl Procedure for Hold {
     }
 
     fn run(&self, _: &mut Context<'_, '_>, _: &[Value]) -> Result<Answer> {
-        // In replay, neither is there any longer.
+        // In replay nothing listens or holds it any more.
         if self.holds.send(()).is_ok() {
             let _ = self.go_on.lock().unwrap().recv();
         }
@@ -82,7 +82,8 @@ impl Procedure for Hold {
     }
 }
 
-/// Two partitions with a procedure `hold(k)`; with what it says when it runs, and what ends it.
+/// Two partitions with a procedure `hold(k)`; also returns a receiver that says when it runs, and a sender that ends
+/// it.
 fn open_held(disk: &SimulatedDisk) -> (Database, Receiver<()>, Sender<()>) {
     let ((holds, held), (release, go_on)) = (channel(), channel());
     let hold = Hold { holds, go_on: Mutex::new(go_on) };
@@ -127,7 +128,7 @@ fn a_partition_serves_others_while_one_that_it_is_to_meet_is_busy() {
         client.submit(Arc::clone(&both), [Value::Int(busy), Value::Int(free), Value::Null].into(), tag as u64).unwrap();
     }
     client.send();
-    // Behind those in its queue, before them in time; another partition's rows are not seen by it.
+    // After the requests in its queue and before them in time; it does not see rows of the other partition.
     let (sender, answers) = channel();
     std::thread::scope(|threads| {
         threads.spawn(|| {

@@ -38,7 +38,7 @@ const LAST_DAY: i32 = 2_932_896;
 /// 0000-03-01 is this many days before 1970-01-01.
 const DAYS_TO_EPOCH: i64 = 719_468;
 
-/// The days since 1970-01-01 of a day that exists, or `None`.
+/// Days since 1970-01-01 of a date; `None` if the date does not exist.
 pub fn from_civil(year: i32, month: u32, day: u32) -> Option<i32> {
     if !(1..=9999).contains(&year) || day == 0 || day > days_in_month(year, month)? {
         return None;
@@ -74,7 +74,7 @@ pub fn is_day(days: i32) -> bool {
     (FIRST_DAY..=LAST_DAY).contains(&days)
 }
 
-/// How many days a month has; `None` if there is no such month.
+/// Number of days of a month; `None` if there is no such month.
 pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     match month {
@@ -85,8 +85,8 @@ pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     }
 }
 
-/// The date that text says as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`. A time and a zone behind it are read and ignored:
-/// the end of a day is of that day.
+/// Parses a date as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`. A time and a zone after it are read and ignored: the end of a
+/// day belongs to that day.
 pub fn parse_date(text: &str) -> Result<i32> {
     let trimmed = text.trim_ascii();
     let with_time = || {
@@ -118,8 +118,8 @@ fn digits(text: &str) -> Option<u32> {
     (text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// The microseconds since 1970 that text says as `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` or `epoch`; the separator may
-/// be a `T`, and a time zone is ignored. Further digits of a second are rounded.
+/// Parses `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` or `epoch` as microseconds since 1970; the separator may be a `T`, and a
+/// time zone is ignored. Further digits of a second are rounded.
 pub fn parse_timestamp(text: &str) -> Result<i64> {
     let text = text.trim_ascii();
     let invalid =
@@ -127,7 +127,7 @@ pub fn parse_timestamp(text: &str) -> Result<i64> {
     timestamp(text).or_else(|| local_time(text)).ok_or_else(invalid).and_then(in_years)
 }
 
-/// The local time of a text with a zone, which a type without one ignores, as in PostgreSQL.
+/// Local time of a text with a zone, which a type without a zone ignores, as in PostgreSQL.
 fn local_time(text: &str) -> Option<i64> {
     let (micros, zone) = parse_date_and_time(text)?;
     read_zone(zone).ok().flatten().map(|_| micros)
@@ -152,7 +152,7 @@ fn time_of_day(time: &str) -> Option<i64> {
             Some((second, fraction)) => (digits(second)?, micros_of(fraction)?),
         },
     };
-    // The end of the day, and a leap second, are those of the next day and minute.
+    // The end of the day, and a leap second, belong to the next day and minute.
     let is_end = matches!((hour, minute, second, micros), (24, 0, 0, 0) | (0..=23, 0..=59, 60, 0));
     if parts.next().is_some() || !is_end && (hour > 23 || minute > 59 || second > 59) {
         return None;
@@ -161,7 +161,7 @@ fn time_of_day(time: &str) -> Option<i64> {
     Some(seconds * 1_000_000 + i64::from(micros))
 }
 
-/// The microseconds since 1970 of a date and time, and what is written behind them.
+/// Microseconds since 1970 of a date and time, and the text after them.
 pub(crate) fn parse_date_and_time(text: &str) -> Option<(i64, &str)> {
     if text.eq_ignore_ascii_case(EPOCH) {
         return Some((0, ""));
@@ -179,7 +179,7 @@ pub(crate) fn parse_date_and_time(text: &str) -> Option<(i64, &str)> {
     Some((midnight + time_of_day(time)?, rest))
 }
 
-/// Microseconds of the digits after the point, rounded as PostgreSQL does: half a microsecond to the even one.
+/// Microseconds from the digits after the point, rounded like PostgreSQL's: half a microsecond to the even one.
 fn micros_of(fraction: &str) -> Option<u32> {
     if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -218,16 +218,16 @@ pub(crate) fn format_time(out: &mut impl Write, micros: u64) -> fmt::Result {
     Ok(())
 }
 
-/// A timestamp of the years 1 to 9999.
+/// Checks that a timestamp is in the years 1 to 9999.
 ///
 /// # Errors
-/// If it is none: SQLSTATE 22008.
+/// SQLSTATE 22008 if it is not.
 pub(crate) fn in_years(micros: i64) -> Result<i64> {
     let is_in_range = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).is_ok_and(is_day);
     if is_in_range { Ok(micros) } else { Err(timestamp_out_of_range()) }
 }
 
-/// The error of a timestamp that is none of the years 1 to 9999.
+/// Error of a timestamp outside the years 1 to 9999.
 pub(crate) fn timestamp_out_of_range() -> Error {
     Class::DatetimeOverflow.error("timestamp out of range: years are 1 to 9999")
 }

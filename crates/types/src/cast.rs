@@ -1,4 +1,4 @@
-//! Values from one type to another.
+//! Conversion of values between types.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use crate::{
     parse_uuid,
 };
 
-/// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
-/// each value, without allocating. Numbers are rounded to the column's scale; a value that does not
-/// fit is an error, and so is text for a type that is not text (see [`cast`]).
+/// Converts a value to a column's type without allocating, as INSERT and UPDATE do for each value. Numbers are rounded
+/// to the column's scale; a value that does not fit is an error, and so is text for a type that is not text (see
+/// [`cast`]).
 #[inline]
 pub fn assign(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
     if is_of(value, to) { Ok(value) } else { assign_other(value, to) }
 }
 
-/// Whether [`assign`] would leave the value as it is; false also where that takes longer to see.
+/// Whether [`assign`] would leave the value unchanged; false also if that is expensive to find out.
 #[inline]
 fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
     match (value, to) {
@@ -37,7 +37,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::Jsonb(_), DataType::Jsonb)
         | (ValueRef::Bytes(_), DataType::Bytea) => true,
         (ValueRef::Int(number), DataType::Integer) => i32::try_from(number).is_ok(),
-        // As many bytes are no more characters.
+        // The number of characters is at most the number of bytes.
         (ValueRef::Text(text), DataType::Varchar(limit)) => text.len() <= limit as usize,
         (ValueRef::Text(text), DataType::Char(limit)) => text.len() <= limit as usize && !text.ends_with(' '),
         (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
@@ -90,11 +90,11 @@ fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
     })
 }
 
-/// `CAST(value AS to)`: what [`assign`] does, and to and from text, booleans and integers.
+/// `CAST(value AS to)`: like [`assign`], and also converts to and from text, booleans and integers.
 pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
     match (value, to) {
         (ValueRef::Text(text), DataType::Varchar(limit) | DataType::Char(limit)) => {
-            // An explicit cast cuts, as the standard says.
+            // An explicit cast truncates, as the standard says.
             let end = text.char_indices().nth(limit as usize).map_or(text.len(), |(at, _)| at);
             let cut = text.get(..end).unwrap_or(text);
             Ok(if matches!(to, DataType::Char(_)) { without_blanks(cut) } else { cut }.into())
@@ -112,7 +112,7 @@ pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
     }
 }
 
-/// The value of a type that text says.
+/// Parses a text as a value of a type.
 pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
     let invalid = || Class::InvalidText.error(format_args!("'{text}' is not a value of type {to}"));
     Ok(match to {
@@ -139,7 +139,8 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
     })
 }
 
-/// A float, or `None` if the text is none. One that is infinite or zero though it is not written so is an error.
+/// A float, or `None` if the text is not one. A result that is infinite or zero although it was not written so is an
+/// error.
 fn parse_float<F: FromStr + Copy + Into<f64>>(text: &str, to: DataType) -> Result<Option<F>> {
     let Ok(value) = text.parse::<F>() else { return Ok(None) };
     let number: f64 = value.into();
@@ -153,7 +154,7 @@ fn parse_float<F: FromStr + Copy + Into<f64>>(text: &str, to: DataType) -> Resul
 
 fn parse_boolean(text: &str) -> Option<bool> {
     let text = text.to_ascii_lowercase();
-    // Beginnings of the words do, as far as they are of one.
+    // Unambiguous prefixes of the words are accepted.
     let is = |word: &str| !text.is_empty() && word.starts_with(&text);
     match text.as_str() {
         "1" | "on" => Some(true),
@@ -193,7 +194,7 @@ fn without_blanks(text: &str) -> &str {
     text.trim_end_matches(' ')
 }
 
-/// A text for `VARCHAR(limit)` or `CHAR(limit)`, without blanks at its end that are too many.
+/// A text for `VARCHAR(limit)` or `CHAR(limit)`, without excess blanks at its end.
 fn within(text: &str, to: DataType) -> Result<&str> {
     let (text, limit) = match to {
         DataType::Varchar(limit) => (text, limit),
@@ -248,23 +249,23 @@ fn mismatch(value: ValueRef<'_>, to: DataType) -> Error {
     Class::TypeMismatch.error(format_args!("a value of type {from} cannot become {to}"))
 }
 
-/// A bound of a search, brought to the type of the column that is searched.
+/// A bound of a search, converted to the type of the searched column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rounded<'a> {
     /// The column can hold it.
     Exact(ValueRef<'a>),
-    /// The column cannot; this is the largest value below it that the column can.
+    /// The column cannot hold it; this is the largest value below it that the column can hold.
     Below(ValueRef<'a>),
-    /// It is larger than all that the column can hold (but not NULL).
+    /// It is above every value that the column can hold (except NULL).
     AboveAll,
-    /// It is smaller than all.
+    /// It is below every value that the column can hold.
     BelowAll,
     /// Comparing with it is never true: NULL.
     Never,
 }
 
-/// Brings a value that a column is compared with to the column's type, or says between which values of
-/// the column it lies. An error means that the two do not compare.
+/// Converts a value that is compared with a column to the column's type, or finds the values of the column between
+/// which it lies. An error means that the two do not compare.
 #[inline]
 pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match value {
@@ -273,10 +274,10 @@ pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     }
 }
 
-/// 2^53: smaller integers are floats of their own.
+/// 2^53: smaller integers are represented exactly.
 const FLOATS_EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
-/// Of what is no integer for a column of integers, which most are.
+/// [`round_into`] for the less common cases: other than an integer for an integer column.
 #[inline(never)]
 fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match (value, to) {
@@ -309,8 +310,8 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     let number = match value {
         ValueRef::Int(number) if to.is_decimal() => Decimal::from(number),
         ValueRef::Decimal(number) if to.is_integer() || to.is_decimal() => number,
-        // Binding makes both sides floats where one is, because they have another order than exact numbers. This one is
-        // of a parameter that is none of its type; where floats are exact there is but one order.
+        // Binding makes both sides floats if one is, because the two orders differ. This is a parameter whose value is
+        // not of its type; while floats are exact, both orders agree.
         ValueRef::Real(_) | ValueRef::Float(_)
             if to.is_integer()
                 && let Some(number) = value.number_as_f64()
@@ -348,7 +349,7 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     Ok(if exact { Rounded::Exact(floor) } else { Rounded::Below(floor) })
 }
 
-/// Where a double lies among those that are REALs.
+/// Position of a double among the values of REAL.
 fn real_into<'a>(number: f64) -> Rounded<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "the rounding is checked afterwards")]
     let nearest = number as f32;

@@ -102,14 +102,13 @@ impl DataType {
             || (self.is_text() && other.is_text())
     }
 
-    /// Whether equal values of the two types are in one partition: see `PartitionHash` of the row engine.
+    /// Whether equal values of the two types fall into one partition: see `PartitionHash` of the row engine.
     pub fn is_placed_like(self, other: Self) -> bool {
         let exact = |data_type: Self| data_type.is_integer() || data_type.is_decimal();
         self.is_like(other) || (exact(self) && exact(other))
     }
 
-    /// Whether a value becomes one of the other type without a cast being written, and whether the two
-    /// compare.
+    /// Whether values of this type are assigned to the other without an explicit cast, and whether the two compare.
     pub fn assigns_to(self, other: Self) -> bool {
         self.is_like(other) || (self.is_number() && other.is_number()) || (self.is_moment() && other.is_moment())
     }

@@ -30,8 +30,8 @@ const QUOTIENT_DIGITS_MIN: i32 = 16;
 /// An exact decimal number: an integer of at most 38 digits, and how many of them stand after the
 /// point.
 ///
-/// Equality, order and hash are those of the number: 1.0 equals 1.00. Results have the scale that PostgreSQL
-/// gives them, and a result of more than 38 digits is an error: no digit is lost in silence.
+/// Equality, order and hash are those of the number: 1.0 equals 1.00. Results have the scale that PostgreSQL gives
+/// them, and a result of more than 38 digits is an error: no digit is lost silently.
 #[derive(Clone, Copy)]
 pub struct Decimal {
     // Bytes rather than i128, whose alignment would make every `Value` half as large again.
@@ -52,7 +52,7 @@ impl Decimal {
         Ok(Self { units: units.to_ne_bytes(), scale })
     }
 
-    /// The same of units that always fit; `None` if the scale does not.
+    /// [`Decimal::new`] for units that always fit; `None` if the scale does not.
     #[inline]
     pub const fn of_units(units: i64, scale: u8) -> Option<Self> {
         if scale > PRECISION_MAX {
@@ -78,8 +78,7 @@ impl Decimal {
         self.units() < 0
     }
 
-    /// The number that text says, with the scale as written; `None` if it is none or has too many
-    /// digits.
+    /// Parses a number, with the scale as written; `None` if the text is not a number or has too many digits.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (text, exponent) = match text.split_once(['e', 'E']) {
@@ -120,7 +119,7 @@ impl Decimal {
         Self::new(quotient + away, scale)
     }
 
-    /// The largest number with this scale that is not larger, or an error if it has too many digits.
+    /// The largest number with this scale that is not larger; an error if it has too many digits.
     pub fn floor_to(self, scale: u8) -> Result<Self> {
         if scale >= self.scale {
             return self.rescale(scale);
@@ -162,7 +161,7 @@ impl Decimal {
         }
     }
 
-    /// The shortest decimal that is this float; `None` if it is not finite or has too many digits.
+    /// The shortest decimal equal to this float; `None` if it is not finite or has too many digits.
     pub fn from_f64(value: f64) -> Option<Self> {
         // PostgreSQL's float8_numeric keeps 15 significant digits.
         value.is_finite().then(|| Self::parse(&format!("{value:.14e}")))?.map(Self::trimmed)
@@ -210,7 +209,7 @@ impl Decimal {
     /// The product, with the sum of the scales.
     ///
     /// # Errors
-    /// If it has more than 38 digits, zeros at its end included: a column of products has one scale.
+    /// If it has more than 38 digits, including zeros at its end: a column of products has one scale.
     #[inline]
     pub fn times(self, other: Self) -> Result<Self> {
         let (left, right) = (self.units(), other.units());

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with a SQLSTATE ([`Error::sqlstate`]) and a message that names what and where.
+/// An error with a SQLSTATE ([`Error::sqlstate`]) and a message that names the problem and its place.
 ///
 /// The variants follow what the caller does: retry, report to the user, run the statement elsewhere,
 /// or stop. Small, because every value that is read comes wrapped in a [`Result`].
@@ -14,8 +14,8 @@ pub enum Error {
     /// The transaction lost a race or met a full queue; the same transaction may work later.
     #[error("{0}; retry the transaction")]
     Retry(Box<str>),
-    /// The transaction ran on some partitions and needs rows of these as well, of all if none is named: it is rolled
-    /// back and run again over them too. Never seen by a user.
+    /// The transaction needs rows of these further partitions, or of all if none is named: it is rolled back and run
+    /// again over them too. Never seen by a user.
     #[error("the transaction needs rows of other partitions than its own")]
     OtherPartition(Box<[u32]>),
     /// The statement is right, but beyond the row engine's planner: the caller may run it in the analytic engine over a
@@ -28,7 +28,7 @@ pub enum Error {
     /// Stopped by a limit on instructions or time, or by the user.
     #[error("cancelled: {0}")]
     Cancelled(Box<str>),
-    /// Two rows with one key of a unique index.
+    /// Two rows have one key of a unique index.
     #[error("duplicate key {} in unique index \"{}\" of table \"{}\"", .0.key, .0.index, .0.table)]
     UniqueViolation(Box<UniqueViolation>),
     /// The statement or its data are wrong; the class says in which way.
@@ -73,7 +73,7 @@ pub struct UniqueViolation {
 pub struct Raised {
     /// Five characters.
     pub sqlstate: Box<str>,
-    /// For whoever called it.
+    /// Message for the caller.
     pub message: Box<str>,
 }
 
@@ -154,7 +154,7 @@ classes! {
     InvalidTableDefinition "42P16",
     /// A function definition that cannot be, such as one that is not deterministic.
     InvalidFunctionDefinition "42P13",
-    /// Of the column's name twice, or what `ON CONFLICT` names is no unique index.
+    /// A column is named twice, or the columns of `ON CONFLICT` have no unique index.
     InvalidColumnReference "42P10",
     /// Others depend on the object.
     DependentObjects "2BP01",
@@ -186,7 +186,7 @@ classes! {
     InvalidSubstring "22011",
     /// An escape that is no character.
     InvalidEscape "22025",
-    /// A logarithm of what has none.
+    /// A logarithm of zero or a negative number.
     InvalidLogarithm "2201E",
     /// A parameter of a function or a clause outside its domain.
     InvalidParameter "22023",
@@ -204,7 +204,7 @@ classes! {
     ReadOnly "25006",
     /// Not what the operator allows.
     InsufficientPrivilege "42501",
-    /// A setting that cannot be changed here, or not any more.
+    /// A setting that cannot be changed here, or no longer.
     CannotChangeSetting "55P02",
     /// Not in the state in which that can be done.
     NotInState "55000",
@@ -232,7 +232,7 @@ impl Class {
 }
 
 impl Error {
-    /// The five characters that clients go by.
+    /// The five characters of its SQLSTATE.
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Raised(raised) => &raised.sqlstate,
@@ -259,11 +259,11 @@ impl Error {
         }
     }
 
-    /// The same error, with the place in a procedure where it arose; one that has a place keeps it.
+    /// Adds the place in a procedure where the error arose, unless it has one.
     #[must_use]
     pub fn in_procedure(self, procedure: &str, line: u32) -> Self {
         match self {
-            // These are for the engine, which looks at the variant.
+            // The engine handles these by their variant.
             Self::InProcedure(_) | Self::OtherPartition(_) => self,
             error => Self::InProcedure(Box::new(InProcedure { procedure: procedure.into(), line, error })),
         }
@@ -300,10 +300,10 @@ impl Error {
     }
 }
 
-/// Bytes of a message at most: what it quotes may be a value of megabytes.
+/// Maximum bytes of a message, which may quote a value of megabytes.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// A message, cut where it is too long.
+/// A message under construction, truncated at the limit.
 struct Message(String);
 
 impl fmt::Write for Message {
@@ -321,7 +321,7 @@ impl fmt::Write for Message {
 
 fn bounded(message: impl fmt::Display) -> Box<str> {
     let mut text = Message(String::new());
-    // An error is where it was cut.
+    // Writing fails where the message was truncated.
     let _ = write!(text, "{message}");
     text.0.into()
 }

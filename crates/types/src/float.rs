@@ -1,9 +1,9 @@
-//! The one form of equal floats.
+//! Canonical form of equal floats.
 //!
-//! SQL's comparisons take -0 for 0 and all NaNs for one value. Whatever compares bits, hashes them or sorts by them has
-//! to be given this form.
+//! SQL compares -0 and 0 as equal, and all NaNs as one value. Code that compares, hashes or sorts bits must use this
+//! form.
 
-/// `number`, with 0 for -0, and one NaN for all.
+/// `number`, with 0 for -0 and a single NaN.
 #[inline]
 pub const fn canonical_f64(number: f64) -> f64 {
     // Adding 0 changes no other number.

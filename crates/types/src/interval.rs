@@ -31,7 +31,7 @@ impl Interval {
     /// months (`1-2`), or ISO 8601's form (`P1Y2DT4H`). A number without a unit is of `unit`.
     ///
     /// # Errors
-    /// If the text is none: SQLSTATE 22007; or a part of it is out of range: 22008.
+    /// If the text is not an interval: SQLSTATE 22007; if a part of it is out of range: 22008.
     pub fn parse(text: &str, unit: Option<&str>) -> Result<Self> {
         parse(text, unit)
     }
@@ -60,7 +60,7 @@ impl Interval {
         days * i128::from(MICROS_PER_DAY) + i128::from(self.micros)
     }
 
-    /// The interval that is as long the other way.
+    /// The interval with the opposite sign.
     ///
     /// # Errors
     /// If a part is out of range.
@@ -118,7 +118,7 @@ impl Interval {
         self.scaled(|part| part / divisor)
     }
 
-    /// As PostgreSQL, which rounds what is left of months and days to microseconds before it goes on.
+    /// Scales like PostgreSQL, which rounds the remainders of months and days to microseconds before it goes on.
     fn scaled(self, scale: impl Fn(f64) -> f64) -> Result<Self> {
         const SECONDS_PER_DAY: f64 = 86_400.0;
         let rounded = |number: f64| (number * 1e6).round_ties_even() / 1e6;

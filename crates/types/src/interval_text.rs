@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// Why a text is no interval.
+/// Why a text is not an interval.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Syntax,
@@ -85,12 +85,12 @@ fn read(text: &str, unit: Option<&str>) -> Result<Interval> {
     sum.interval()
 }
 
-/// Whether a character parts words as a blank does: punctuation that no word has in it.
+/// Whether a character separates words like a blank: punctuation that no word contains.
 fn parts_words(character: char) -> bool {
     character.is_ascii_punctuation() && !matches!(character, '.' | ':' | '+' | '-' | '/')
 }
 
-/// Parts as they are added, with room for all that text may say before it is seen whether they fit.
+/// Sum of the parts, with room for everything that a text may contain before the range is checked.
 #[derive(Debug, Default)]
 struct Sum {
     months: i128,
@@ -175,7 +175,7 @@ struct Number {
 }
 
 impl Number {
-    /// The number at the start of a text, and what is behind it.
+    /// The number at the start of a text, and the text after it.
     fn leading(text: &str) -> Result<(Self, &str)> {
         let (is_negative, digits) = signed(text);
         let (whole, rest) = leading_digits(digits);
@@ -201,7 +201,7 @@ impl Number {
     }
 }
 
-/// Whether a text begins with a minus, and what is behind its sign.
+/// Whether a text begins with a minus, and the text after its sign.
 fn signed(text: &str) -> (bool, &str) {
     match text.strip_prefix('-') {
         Some(behind) => (true, behind),

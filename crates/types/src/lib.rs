@@ -1,5 +1,5 @@
-//! What a value is, and what SQL does with it: types, decimals, dates, time zones, intervals, JSON, casts, and errors with
-//! their SQLSTATEs.
+//! Values and their semantics in SQL: types, decimals, dates, time zones, intervals, JSON, casts, and errors with their
+//! SQLSTATEs.
 //!
 //! The rules are PostgreSQL's, up to the deviations that `docs/sql.md` lists. The row engine evaluates by them,
 //! and the analytic engine's functions call them, so that an expression means the same wherever it runs.
@@ -13,8 +13,7 @@
 //! # Ok::<(), thermocline_types::Error>(())
 //! ```
 //!
-//! Deliberately left out: how rows and index keys are stored (`thermocline-transactions`), and columns
-//! (`thermocline-pushdown`).
+//! Left out: storage of rows and index keys (`thermocline-transactions`), and columns (`thermocline-pushdown`).
 
 mod calendar;
 mod cast;

@@ -1,4 +1,4 @@
-//! `+ - * / % ^ ||`: which types they take, what they give, and how they are computed.
+//! `+ - * / % ^ ||`: their operand types, result types and implementation.
 
 use crate::error::{Class, Error, Result};
 use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, is_day, json};
@@ -49,11 +49,11 @@ impl Operator {
 
     /// The operator over operands of these types; `None` is that of a string literal, a parameter and NULL.
     ///
-    /// Integers give the wider of their types. Decimals give decimals, but quotients and powers are doubles,
-    /// which no scale that holds for all rows could hold.
+    /// Integers give the wider of their types. Decimals give decimals, except that quotients and powers are doubles,
+    /// because no single scale would suit all rows.
     ///
     /// # Errors
-    /// If there is no such operator: SQLSTATE 42883; or if several would do: 42725.
+    /// If there is no such operator: SQLSTATE 42883; or if several match: 42725.
     pub fn resolve(self, left: Option<DataType>, right: Option<DataType>) -> Result<Resolved> {
         let none = || Err(self.undefined(left, right));
         if self == Self::Concatenate {
@@ -71,14 +71,15 @@ impl Operator {
         }
         let (left, right) = match (left, right) {
             (None, None) => (DataType::BigInt, DataType::BigInt),
-            // Nothing else takes a text from it.
+            // No other operator takes a text from it.
             (Some(DataType::Jsonb), None) if self == Self::Subtract => (DataType::Jsonb, DataType::Text),
             (None, Some(text)) if self == Self::Subtract && text.is_text() => (DataType::Jsonb, DataType::Text),
             (Some(DataType::Date), None) | (None, Some(DataType::Date)) if self != Self::Subtract => {
                 let message = format_args!("operator is not unique: {}", self.written(left, right)).to_string();
                 return Err(Class::AmbiguousFunction.error(message));
             }
-            // What is added to a timestamp is an interval, and what an interval is multiplied with a number.
+            // The unknown operand is an interval if it is added to a timestamp, and a number if it is multiplied with
+            // an interval.
             (Some(moment @ (DataType::Timestamp | DataType::TimestampTz)), None) if self == Self::Add => {
                 (moment, DataType::Interval)
             }
@@ -127,8 +128,8 @@ impl Operator {
         }
     }
 
-    /// The value of `left self right`; NULL if either is. Integers are computed in 64 bits: [`DataType::holds`]
-    /// says whether the result is one of its type.
+    /// Value of `left self right`; NULL if either is. Integers are computed in 64 bits: [`DataType::holds`] checks
+    /// whether the result fits its type.
     ///
     /// # Errors
     /// If the result does not exist or is out of range, or the kinds of values do not go together.
@@ -187,7 +188,7 @@ impl Operator {
         self.checked_integers(left, right).ok_or_else(|| self.without_integer(right))
     }
 
-    /// The same; `None` for what [`Operator::integers`] says is an error.
+    /// [`Operator::integers`], with `None` for its errors.
     #[inline]
     pub const fn checked_integers(self, left: i64, right: i64) -> Option<i64> {
         match self {
@@ -196,7 +197,7 @@ impl Operator {
             Self::Multiply => left.checked_mul(right),
             Self::Divide => left.checked_div(right),
             Self::Remainder if right == 0 => None,
-            // The least integer by -1 has no quotient, but a remainder.
+            // The least integer divided by -1 has no quotient, but a remainder.
             Self::Remainder => Some(left.wrapping_rem(right)),
             Self::Power | Self::Concatenate => None,
         }
@@ -308,7 +309,7 @@ fn timestamp_of(moment: ValueRef<'_>) -> Option<i64> {
     }
 }
 
-/// A timestamp, with a time zone if what it is computed from has one.
+/// A timestamp, with a time zone if `of` has one.
 const fn timestamp_like(of: ValueRef<'_>, micros: i64) -> Value {
     match of {
         ValueRef::TimestampTz(_) => Value::TimestampTz(micros),
@@ -352,8 +353,8 @@ pub const fn wider_integer(one: DataType, other: DataType) -> DataType {
     }
 }
 
-/// Type in which `nullif` compares its arguments, and the type of its result, which is that of its first argument
-/// unless that is compared as a double; `None` where it is that of both, brought to one.
+/// Type in which `nullif` compares its arguments, and its result type, which is that of its first argument unless that
+/// is compared as a double; `None` if both arguments are converted to a common type.
 pub const fn null_if(first: DataType, second: DataType) -> Option<(DataType, DataType)> {
     use DataType::{Date, Double, Real, Timestamp, TimestampTz};
     match (first, second) {
@@ -369,7 +370,7 @@ pub const fn null_if(first: DataType, second: DataType) -> Option<(DataType, Dat
     }
 }
 
-/// `base` raised to `exponent`, with PostgreSQL's errors for what is no real number.
+/// `base` raised to `exponent`, with PostgreSQL's errors for results that are not real numbers.
 fn power(base: f64, exponent: f64) -> Result<f64> {
     if base == 1.0 || exponent == 0.0 {
         return Ok(1.0);

@@ -5,7 +5,7 @@ use std::fmt;
 /// Scope of a setting: who shares its value, and when it may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Each session has its own; the database has that of new ones.
+    /// Each session has its own; the database's is the value of new sessions.
     Session,
     /// All sessions of a database share one.
     Database,
@@ -24,7 +24,7 @@ impl Scope {
     }
 }
 
-/// One setting of a group `G`, which an engine contributes: its name, and how its value is read and written.
+/// One setting of a group `G`, contributed by an engine: its name, and how its value is read and written.
 pub struct Setting<G: 'static> {
     /// The name, without a prefix.
     pub name: &'static str,

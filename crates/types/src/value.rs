@@ -191,9 +191,9 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Bytes of it as a text, at most.
+    /// Maximum bytes of its text.
     pub const fn text_bytes_max(self) -> usize {
-        /// More than any number or time has.
+        /// More than any number or time needs.
         const NUMBER_BYTES: usize = 64;
         match self {
             Self::Text(text) | Self::Jsonb(text) => text.len(),
@@ -279,7 +279,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// A place for each kind that does not compare with others.
+    /// A number for each kind that does not compare with others.
     const fn kind(self) -> u8 {
         match self {
             Self::Boolean(_) => 0,
@@ -432,12 +432,12 @@ fn write_float(
     }
 }
 
-/// Text with the character of each byte's number, so that what is defined on characters serves bytes, too.
+/// Text that has, for each byte, the character of that number, so that functions of characters work on bytes.
 pub fn characters_of_bytes(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The bytes of [`characters_of_bytes`]; `None` if a character is no byte.
+/// The bytes of [`characters_of_bytes`]; `None` if a character is not a byte.
 pub fn bytes_of_characters(text: &str) -> Option<Box<[u8]>> {
     text.chars().map(|character| u8::try_from(character).ok()).collect()
 }

@@ -28,8 +28,8 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// The zone that AT TIME ZONE calls so: an abbreviation, a name of the tz database, or an offset in POSIX's form,
-    /// whose positive numbers are west of Greenwich (`UTC+2`, `-05:30`).
+    /// The zone with this name in AT TIME ZONE: an abbreviation, a name of the tz database, or an offset in POSIX's
+    /// form, whose positive numbers are west of Greenwich (`UTC+2`, `-05:30`).
     ///
     /// # Errors
     /// If there is none: SQLSTATE 22023.
@@ -60,8 +60,8 @@ impl Zone {
         }
     }
 
-    /// The moment of a local time. One that the clocks skip is that of the offset before, and of two the later one
-    /// is meant, as in PostgreSQL.
+    /// The moment of a local time. A local time that the clocks skip uses the offset before; of two moments with one
+    /// local time, the later is taken, as in PostgreSQL.
     ///
     /// # Errors
     /// If it is not in the years 1 to 9999: SQLSTATE 22008.
@@ -89,10 +89,10 @@ impl Zone {
 
 /// The table of the zones' offsets ends with the year before this one.
 const TABLE_END: i32 = 2100;
-/// Years in which all calendars of a year come about, each as often as the others but for leap years.
+/// Years after which calendars repeat: each occurs as often as the others, except for leap years.
 const YEARS_OF_CALENDARS: i32 = 28;
 
-/// A moment behind the end of the table as the one of the last year in it that has the same calendar: the rules of all
+/// Maps a moment after the end of the table to one in the table's last year with the same calendar: the rules of all
 /// later years are those of the last ones.
 fn in_table(micros: i64) -> i64 {
     let same = || {
@@ -101,7 +101,7 @@ fn in_table(micros: i64) -> i64 {
         if year < TABLE_END {
             return None;
         }
-        // What tells calendars apart.
+        // Year length and weekdays, which distinguish calendars.
         let ends = |year: i32| Some((from_civil(year, 1, 1)?, from_civil(year, 12, 31)?));
         let calendar = |(first, last): (i32, i32)| (first.rem_euclid(7), last - first);
         let (first, last) = ends(year)?;
@@ -187,7 +187,7 @@ pub fn parse_timestamptz(text: &str) -> Result<i64> {
     read_zone(zone)?.ok_or_else(invalid)?.to_utc(local)
 }
 
-/// The zone behind a date and time; `None` for what is none.
+/// The zone after a date and time; `None` if the text is not a zone.
 pub(crate) fn read_zone(text: &str) -> Result<Option<Zone>> {
     let zone = text.trim();
     let signed = zone.strip_prefix('+').map(|digits| (1, digits));
@@ -209,7 +209,7 @@ pub(crate) fn read_zone(text: &str) -> Result<Option<Zone>> {
 pub fn format_timestamptz(out: &mut impl Write, micros: i64, zone: Zone) -> fmt::Result {
     let offset = zone.offset_at(micros);
     let local = micros.saturating_add(i64::from(offset) * MICROS_PER_SECOND);
-    // One that local years do not hold is written in UTC.
+    // A moment outside the local years is written in UTC.
     let is_day = i32::try_from(local.div_euclid(MICROS_PER_DAY)).is_ok_and(is_day);
     let (local, offset) = if is_day { (local, offset) } else { (micros, 0) };
     format_timestamp(out, local)?;

@@ -1,4 +1,4 @@
-//! Workloads: standard data, queries, the drivers that measure with them, and figures of that.
+//! Workloads: standard data and queries, drivers that measure them, and figures of the results.
 //!
 //! ```
 //! use thermocline_workloads::Workload;
@@ -6,8 +6,7 @@
 //! assert_eq!((Workload::TPCH.queries.len(), Workload::TPCH.tables.len()), (22, 8));
 //! ```
 //!
-//! Deliberately left out: the processes that a measurement runs against, and files of results
-//! (the binary starts and writes those).
+//! Left out: the processes that a measurement runs against, and files of results, both in the binary.
 
 pub mod bench;
 pub mod figures;

@@ -1,9 +1,9 @@
-//! An analytic workload as drivers see it.
+//! An analytic workload, as drivers use it.
 
 use crate::generate::{GenerateError, GenerateOptions, Progress, Summary, Table};
 use crate::{ssb, tpch};
 
-/// Writes objects and tells of its progress.
+/// Writes objects and reports progress.
 pub type Generate = fn(&GenerateOptions, &(dyn Fn(Progress) + Sync)) -> Result<Summary, GenerateError>;
 
 /// Tables, their generator, and the queries over them.
@@ -17,7 +17,7 @@ pub struct Workload {
     pub queries: &'static [(&'static str, &'static str)],
     /// Makes the objects of all tables.
     pub generate: Generate,
-    /// Refuses a scale that `generate` would, before anything is made.
+    /// Checks a scale as `generate` does, before anything is written.
     pub check_scale: fn(f64) -> Result<(), GenerateError>,
 }
 

@@ -1,4 +1,4 @@
-//! YCSB and TPC-C at small size: loaded, run by several clients, checked, on one partition and on two.
+//! YCSB and TPC-C at small size: loaded, run by several clients, and checked, on one partition and on two.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -108,7 +108,7 @@ fn conditions_hold_after_the_load_after_runs_and_after_recovery() {
     }
 }
 
-/// A change for each condition that breaks it, and which others it breaks as well.
+/// For each condition, a change that violates it, and the other conditions that it violates as well.
 #[test]
 fn conditions_notice_what_breaks_them() {
     let scale = Scale::reduced(2);
@@ -180,12 +180,12 @@ fn bad_arguments_are_errors() {
     assert_eq!(broken(&database, Scale::reduced(1), &Condition::ALL), BTreeSet::new());
 }
 
-/// Of equal databases, equal calls make equal ones, whatever their procedures are written in.
+/// Equal calls on equal databases give equal databases, whatever the language of the procedures.
 #[test]
 fn lua_does_what_rust_does() {
     let scale = Scale::reduced(3);
     let [rust, lua] = [Language::Rust, Language::Lua].map(|language| {
-        // Without a clock that goes, the times are equal as well.
+        // With a clock that stands still, the times are equal as well.
         let procedures = tpcc::registrations(language).unwrap();
         let clock = Box::new(|| Micros(1_300_000_000_000_000));
         let settings = Settings { partitions: 2, seed: 1, procedures, clock, ..Settings::default() };
@@ -247,7 +247,7 @@ fn an_order_is_placed_shown_delivered_and_paid() {
         let status = rows(&mut session, "CALL order_status(1, 4, NULL, 'SOMEBODY')");
         assert_eq!((status.len(), status.value(0, 0), status.value(1, 0)), (4, ValueRef::Int(5), ValueRef::Int(31)));
         assert_eq!((status.value(1, 2), status.value(3, 4)), (ValueRef::Null, ValueRef::Null));
-        // In none of the last twenty orders is less than nothing in stock, and of this one less than 101 is.
+        // In the last twenty orders, no item has less than 0 in stock, and one of this order's has less than 101.
         assert_eq!(rows(&mut session, "CALL stock_level(1, 4, 0)").value(0, 0), ValueRef::Int(0));
         let ValueRef::Int(scarce) = rows(&mut session, "CALL stock_level(1, 4, 1000)").value(0, 0) else { panic!() };
         assert!(scarce >= 2, "{scarce}");

@@ -72,7 +72,7 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_memory_limit",
         scope: Scope::Database,
         unit: "bytes",
-        description: "bytes that row tables and their indexes may take",
+        description: "bytes that row tables, their indexes, and the work on them may take: statements, results, undo, procedures",
         get: |s| exact_size(s.memory_bytes_max),
         set: |s, text| at_least(parse_size(text)?, 1 << 20, text).map(|size| s.memory_bytes_max = size),
     },

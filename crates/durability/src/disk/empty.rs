@@ -2,11 +2,11 @@ use thermocline_types::{Class, Error, Result};
 
 use super::{AppendFile, DirectoryLock, Disk, ReadFile};
 
-/// A directory without files that takes none: that of a database which keeps nothing.
+/// An empty directory that accepts no files, for a database that keeps nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EmptyDisk;
 
-/// Of nothing that others could take.
+/// Lock of a directory that no other process can use.
 #[derive(Debug)]
 struct Unlocked;
 

@@ -1,7 +1,7 @@
 //! Files below one directory, as the log and snapshots need them: written once from front to back,
 //! synced, then only read.
 //!
-//! What a crash leaves of a file is what this contract says, no more:
+//! Guarantees about a file after a crash, and nothing beyond them:
 //! - Bytes that were appended before a successful [`AppendFile::sync`] are there.
 //! - Of bytes appended after it, any sectors of [`SECTOR`] bytes may be there; the others are zeros
 //!   or beyond the end of the file. A sector that existed before keeps its older bytes.
@@ -44,26 +44,26 @@ pub trait Disk: Debug + Send + Sync {
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Makes what was created, renamed and removed so far outlast a crash.
+    /// Makes creations, renames and removals so far outlast a crash.
     fn sync_directory(&self) -> Result<()>;
 
-    /// Takes the directory for this process until the lock is dropped; an error if another holder,
-    /// in whichever process, has it.
+    /// Locks the directory for this process until the lock is dropped; an error if another holder, in any process, has
+    /// it.
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
 }
 
 /// A file being written.
 pub trait AppendFile: Debug + Send {
-    /// Writes behind what is there. After an error an unknown part of the bytes is there.
+    /// Appends bytes. After an error an unknown part of them is in the file.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Puts so many zeros behind what was appended, unless there are as many already. What is appended next
-    /// overwrites them, so that a sync need not make durable that the file has grown, which takes it a write
-    /// and a wait of its own. They stay where nothing overwrites them.
+    /// Fills the file with zeros up to this many bytes behind the appended ones, if it has fewer. Later appends
+    /// overwrite the zeros, so a sync does not have to make a new file length durable, which would take another write
+    /// and wait. Zeros that nothing overwrites remain.
     fn make_room(&mut self, bytes: u64) -> Result<()>;
 
-    /// Makes what was appended so far outlast a crash. After an error the file is lost: see the
-    /// contract of the [module](self).
+    /// Makes appended bytes so far outlast a crash. After an error the file is lost: see the contract of the
+    /// [module](self).
     fn sync(&mut self) -> Result<()>;
 }
 
@@ -72,12 +72,12 @@ pub trait ReadFile: Debug + Send + Sync {
     /// Its length in bytes.
     fn length(&self) -> Result<u64>;
 
-    /// Fills the buffer from this offset on; returns how many bytes there were, less than asked only
-    /// at the end of the file.
+    /// Fills the buffer from this offset on; returns the number of bytes read, which is less than the buffer's length
+    /// only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 }
 
-/// The right to use a directory; dropping gives it back.
+/// Right to use a directory, given back on drop.
 pub trait DirectoryLock: Debug + Send + Sync {}
 
 /// The whole content of a file; an error if it is longer than `limit`.
@@ -95,8 +95,8 @@ pub fn read_file(disk: &dyn Disk, name: &str, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a file so that a crash leaves either all of it under its name, or nothing: under another
-/// name first, synced, then renamed.
+/// Writes a file so that a crash leaves either all of it or none of it under its name: under a temporary name first,
+/// synced, then renamed.
 pub fn write_file_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
     let temporary = format!("{name}{TEMPORARY}");
     if disk.list()?.contains(&temporary) {

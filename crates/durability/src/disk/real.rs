@@ -10,8 +10,8 @@ use thermocline_types::{Error, Result};
 
 use crate::disk::{AppendFile, DirectoryLock, Disk, ReadFile};
 
-/// The file whose lock is the directory's. It stays when the lock is given back: removing it would
-/// let two processes lock two files of that name.
+/// The file whose lock is the directory's. It stays when the lock is given back: removing it would let two processes
+/// lock two different files of that name.
 const LOCK: &str = "lock";
 
 /// A directory of the file system.
@@ -21,7 +21,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// An existing directory.
+    /// Opens an existing directory.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let metadata = fs::metadata(&path).map_err(|error| refused("open", &path, &error))?;
@@ -31,8 +31,8 @@ impl RealDisk {
         Ok(Self { path })
     }
 
-    /// A directory that is made if there is none; its parent has to be there, so that a mistyped path
-    /// is an error.
+    /// Opens a directory, or creates it if it does not exist; the parent must exist, so that a mistyped path is an
+    /// error.
     pub fn open_or_create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         match fs::create_dir(&path) {
@@ -46,7 +46,7 @@ impl RealDisk {
         Self::open(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -65,7 +65,7 @@ impl Disk for RealDisk {
         for entry in fs::read_dir(&self.path).map_err(|error| failed("list", &self.path, &error))? {
             let entry = entry.map_err(|error| failed("list", &self.path, &error))?;
             let is_file = entry.file_type().map_err(|error| failed("list", &entry.path(), &error))?.is_file();
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not ours.
             if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
                 && name != LOCK
             {
@@ -78,7 +78,7 @@ impl Disk for RealDisk {
 
     fn create(&self, name: &str) -> Result<Box<dyn AppendFile>> {
         let path = self.file(name)?;
-        // Not for appending: that ignores where room is to be made.
+        // Not in append mode: that ignores the position at which room is made.
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => Ok(Box::new(RealFile { file, path, appended: 0, end: 0 })),
             Err(error) => Err(failed("create", &path, &error)),
@@ -113,7 +113,7 @@ impl Disk for RealDisk {
         let file = file.map_err(|error| refused("lock", &path, &error))?;
         match file.try_lock() {
             Ok(()) => {
-                // For whoever is refused; that it cannot be written harms nobody.
+                // The process id, for the message that a refused process prints; failing to write it does no harm.
                 let _unknown =
                     file.set_len(0).and_then(|()| file.write_all_at(process::id().to_string().as_bytes(), 0));
                 Ok(Box::new(RealLock { _file: file }))
@@ -134,13 +134,13 @@ impl Disk for RealDisk {
 struct RealFile {
     file: File,
     path: PathBuf,
-    /// Bytes that were appended; the file's own position is behind them.
+    /// Bytes appended so far, which is also the file's position.
     appended: u64,
-    /// Where the file ends, room included.
+    /// End of the file, including room.
     end: u64,
 }
 
-/// Zeros that are written at once.
+/// Zeros written at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl AppendFile for RealFile {
@@ -151,7 +151,7 @@ impl AppendFile for RealFile {
         Ok(())
     }
 
-    /// Written and not only allocated: a file system notes of allocated blocks which of them were written.
+    /// Writes zeros instead of only allocating: a file system tracks which allocated blocks were written.
     fn make_room(&mut self, bytes: u64) -> Result<()> {
         let end = self.appended.saturating_add(bytes);
         while self.end < end {
@@ -164,7 +164,7 @@ impl AppendFile for RealFile {
     }
 
     fn sync(&mut self) -> Result<()> {
-        // Includes the file's length, which is all of its metadata that reading needs.
+        // Also syncs the file's length, which is the only metadata that reading needs.
         self.file.sync_data().map_err(|error| failed("sync", &self.path, &error))
     }
 }

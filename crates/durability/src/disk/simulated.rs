@@ -40,17 +40,17 @@ struct State {
     random: Random,
     faults: Faults,
     counts: FaultCounts,
-    /// Operations that change something, so far.
+    /// Operations that changed something, so far.
     operations: u64,
-    /// The operation in whose middle the process ends.
+    /// The operation in the middle of which the process ends.
     crash_at: Option<u64>,
     crashed: bool,
-    /// Which start this is; handles of earlier ones are dead.
+    /// Number of this start; handles of earlier starts are dead.
     start: u64,
     locked: bool,
     files: BTreeMap<FileId, Content>,
     file_next: FileId,
-    /// As the running process sees them.
+    /// Names as the running process sees them.
     names: BTreeMap<String, FileId>,
     durable_names: BTreeMap<String, FileId>,
     /// Changes of names since the last sync of the directory, oldest first.
@@ -87,11 +87,11 @@ impl Change {
 #[derive(Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// How many of them were appended; the others are room.
+    /// How many of the bytes were appended; the rest is room.
     appended: usize,
-    /// From the first to the last of `bytes` that no sync has covered.
+    /// From the first to the last byte that no sync has covered.
     unsynced: Option<Range<usize>>,
-    /// Covered by a sync that failed.
+    /// Ranges covered by a sync that failed.
     lost: Vec<Range<usize>>,
 }
 
@@ -105,7 +105,7 @@ enum Operation {
     Remove,
 }
 
-/// How far an operation comes.
+/// How far an operation gets.
 enum Outcome {
     Done,
     /// The process ends; the operation has taken effect or not.
@@ -135,13 +135,13 @@ impl SimulatedDisk {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Ends the process in the middle of the operation after so many more (0: the next one).
+    /// Ends the process in the middle of the operation after this many more (0: the next one).
     pub fn crash_after(&self, operations: Option<u64>) {
         let mut state = self.state.lock();
         state.crash_at = operations.map(|after| state.operations + after);
     }
 
-    /// Another frequency of faults.
+    /// Sets another frequency of faults.
     pub fn set_faults(&self, faults: Faults) {
         self.state.lock().faults = faults;
     }
@@ -151,17 +151,17 @@ impl SimulatedDisk {
         self.state.lock().crashed
     }
 
-    /// Operations that change something, so far.
+    /// Operations that changed something, so far.
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// What has happened so far.
+    /// Counts of faults so far.
     pub fn counts(&self) -> FaultCounts {
         self.state.lock().counts
     }
 
-    /// Ends the process, unless it has ended, and starts another on what is left.
+    /// Ends the process, if it has not ended, and starts another one on the files that remain.
     pub fn restart(&self, crash: Crash) {
         let state = &mut *self.state.lock();
         match crash {
@@ -177,7 +177,7 @@ impl SimulatedDisk {
         state.locked = false;
     }
 
-    /// Changes one bit of one file; `None` if all files are empty. Returns where.
+    /// Flips one bit of one file and returns its place; `None` if all files are empty.
     pub fn flip_bit(&self) -> Option<(String, u64)> {
         let state = &mut *self.state.lock();
         let files: Vec<_> = state.names.iter().filter(|(_, id)| !state.is_empty(**id)).collect();
@@ -189,7 +189,7 @@ impl SimulatedDisk {
         Some((name, offset as u64))
     }
 
-    /// Replaces a file's bytes, all of them durable; for tests of damage that is no single bit.
+    /// Replaces a file's bytes, all of them durable, to test damage beyond a single bit.
     pub fn overwrite(&self, name: &str, bytes: Vec<u8>) {
         let state = &mut *self.state.lock();
         let id = state.names.get(name).copied().unwrap_or(state.file_next);
@@ -233,7 +233,7 @@ impl State {
         Ok(Outcome::Crash { effective: self.random.one_in(2) })
     }
 
-    /// A change of names; `change` is not called if the process ends before it takes effect.
+    /// Changes names; `change` is not called if the process ends before it takes effect.
     fn change(&mut self, start: u64, operation: Operation, change: Change) -> Result<()> {
         let outcome = self.begin(start, operation)?;
         if !matches!(outcome, Outcome::Crash { effective: false }) {
@@ -293,13 +293,14 @@ impl Content {
         self.unsynced = Some(before.start.min(range.start)..before.end.max(range.end));
     }
 
-    /// Keeps some sectors of what is not durable; the others become zeros, or end the file.
+    /// Keeps some sectors of the bytes that are not durable; the others become zeros or are cut off the end of the
+    /// file.
     fn lose_power(&mut self, random: &mut Random, counts: &mut FaultCounts) {
         let after_failure = self.lost.len();
         let doubtful: Vec<Range<usize>> = self.lost.drain(..).chain(self.unsynced.take()).collect();
         let whole = self.bytes.len();
         for (place, range) in doubtful.iter().enumerate() {
-            // Nothing, everything, or any sectors.
+            // No sector, all sectors, or any of them.
             let keep_of_4 = *random.pick(&[0, 4, 1, 2, 3]).unwrap_or(&0);
             let (mut kept, mut dropped, mut hole) = (0_usize, 0_usize, false);
             for piece in sectors(range.clone()) {
@@ -315,7 +316,7 @@ impl Content {
             counts.torn_writes += u64::from(kept > 0 && dropped > 0);
             counts.torn_writes_with_holes += u64::from(hole);
             counts.lost_after_sync_failure += if place < after_failure { dropped as u64 } else { 0 };
-            // The length is metadata of its own: the last range may end anywhere.
+            // The length is metadata of its own, so the last range may end anywhere.
             if range.end == whole && dropped > 0 && random.one_in(2) {
                 self.bytes.truncate(range.start + random.index(range.len() + 1));
             }
@@ -323,7 +324,7 @@ impl Content {
     }
 }
 
-/// A range cut at the borders of sectors.
+/// Splits a range at sector boundaries.
 fn sectors(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let sector = usize::try_from(SECTOR).unwrap_or(usize::MAX);
     let mut start = range.start;
@@ -410,7 +411,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// Calls `write` with how many of so many bytes get into the file.
+    /// Calls `write` with the number of these bytes that get into the file.
     fn write(&self, bytes: usize, write: impl FnOnce(&mut Content, usize)) -> Result<()> {
         let state = &mut *self.disk.state.lock();
         let outcome = state.begin(self.start, Operation::Append)?;
@@ -494,7 +495,7 @@ impl DirectoryLock for SimulatedLock {}
 impl Drop for SimulatedLock {
     fn drop(&mut self) {
         let mut state = self.disk.state.lock();
-        // A lock of a process that is gone gives back nothing of the next one's.
+        // The lock of an earlier start must not release the current one's.
         if state.start == self.start {
             state.locked = false;
         }

@@ -1,11 +1,11 @@
 use thermocline_machine::Wait;
 use thermocline_machine::ids::Sequence;
 
-/// What became of records on their way to the log.
+/// Outcome of handing records to the log.
 #[derive(Debug)]
 pub enum Appended {
-    /// The sequence up to which the log has to be durable before their results may be told.
+    /// Handed over; the results may be told once the log is durable up to this sequence.
     At(Sequence),
-    /// There is no room before this is over; the batch is as it was.
+    /// No room until this wait ends; the batch is unchanged.
     Full(Wait),
 }

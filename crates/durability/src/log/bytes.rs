@@ -14,12 +14,12 @@ impl<'a> Bytes<'a> {
         Self { rest }
     }
 
-    /// What has not been taken.
+    /// Bytes not taken yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether all has been taken.
+    /// Whether all bytes have been taken.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -63,18 +63,18 @@ impl<'a> Bytes<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
-    /// Bytes behind their number in four bytes.
+    /// Bytes preceded by their count in four bytes.
     pub fn counted(&mut self) -> Option<&'a [u8]> {
         let count = self.u32()?;
         self.take(usize::try_from(count).ok()?)
     }
 
-    /// Text behind its number of bytes.
+    /// Text preceded by its length in four bytes.
     pub fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.counted()?).ok()
     }
 
-    /// What [`put_value`] wrote.
+    /// A value written by [`put_value`].
     pub fn value(&mut self) -> Option<ValueRef<'a>> {
         Some(match self.u8()? {
             tag::NULL => ValueRef::Null,
@@ -102,7 +102,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// What stands in front of a value. Part of the stored format.
+/// Type tags in front of values. Part of the stored format.
 mod tag {
     pub const NULL: u8 = 0;
     pub const FALSE: u8 = 1;
@@ -123,7 +123,7 @@ mod tag {
     pub const TIMESTAMP_TZ: u8 = 16;
 }
 
-/// Appends a value: a byte that says what it is, then the value; integers in 1, 4 or 8 bytes.
+/// Appends a value: a byte for its type, then the value; integers in 1, 4 or 8 bytes.
 pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     match value {
         ValueRef::Null => out.push(tag::NULL),
@@ -187,20 +187,20 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     }
 }
 
-/// Appends bytes behind their number. Whoever writes a file checks that the whole has less than 4 GiB.
+/// Appends bytes preceded by their count. The caller checks that the whole file has less than 4 GiB.
 pub fn put_counted(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-/// Overwrites bytes that are there.
+/// Overwrites existing bytes.
 pub fn put_at(out: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(place) = out.get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }
 }
 
-/// Values one behind the other, still in bytes.
+/// Encoded values, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     count: u16,
@@ -208,17 +208,17 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Reads their number; the values follow.
+    /// Reads the count; the values follow.
     pub(super) fn new(mut bytes: Bytes<'a>) -> Option<Self> {
         Some(Self { count: bytes.u16()?, bytes })
     }
 
-    /// How many.
+    /// Number of values.
     pub const fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// The values; an error if the bytes are none.
+    /// Decodes the values; an error if the bytes do not encode values.
     pub fn to_vec(&self) -> thermocline_types::Result<Vec<Value>> {
         let mut bytes = self.bytes;
         let values: Option<Vec<Value>> = (0..self.count).map(|_| bytes.value().map(ValueRef::to_value)).collect();

@@ -1,4 +1,4 @@
-//! Group commit: which records wait, when they are to be written, and what may be told to clients.
+//! Group commit: which records wait, when to write them, and which results clients may be told.
 
 use thermocline_machine::ids::{Micros, Sequence};
 use thermocline_types::{Error, Result};
@@ -9,20 +9,20 @@ use super::segment::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
 /// How records are put into groups and segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
-    /// How long a record waits at most for others to share its sync, in microseconds. While a group is
-    /// being written the next one gathers in any case.
+    /// Longest time, in microseconds, that a record waits for others to share its sync. While a group is being written,
+    /// the next one gathers in any case.
     pub commit_interval_us: u32,
     /// Bytes that are written without waiting for more.
     pub commit_bytes: usize,
-    /// Bytes that may wait; whoever has more has to wait for the disk.
+    /// Bytes that may wait; beyond that, partitions wait for the disk.
     pub buffer_bytes_max: usize,
     /// Bytes after which the next group begins another file.
     pub segment_bytes: u64,
-    /// Bytes of zeros that are put behind the records of a segment at once, for the next groups to overwrite;
-    /// 0 for none, and 256 MiB at most. A sync of a file that has not grown takes half the time or less.
+    /// Zeros appended behind the records of a segment at once, for the next groups to overwrite; 0 for none, 256 MiB at
+    /// most. Syncing a file that has not grown takes half the time or less.
     pub room_bytes: u64,
-    /// Whether results wait until they are durable. If not, a crash may take what clients were told
-    /// during about the last interval; what is left is a state that was.
+    /// Whether results wait until they are durable. If not, a crash may lose results that clients were told during
+    /// about the last interval; what remains is still a consistent earlier state.
     pub synchronous_commit: bool,
 }
 
@@ -39,10 +39,10 @@ impl Default for LogSettings {
     }
 }
 
-/// Bytes of a batch that gets no more room in the buffer than it needs.
+/// Size of a batch from which the buffer grows by no more than the batch needs.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// When the next group is to be written.
+/// When to write the next group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// At once.
@@ -70,14 +70,14 @@ pub enum Due {
 #[derive(Debug)]
 pub struct Collector {
     settings: LogSettings,
-    /// Room for a group's header, and the records that wait.
+    /// Room for a group's header, followed by the waiting records.
     open: Vec<u8>,
-    /// The buffer of the last group, for the next but one.
+    /// Buffer of the last group, for the next but one.
     spare: Vec<u8>,
     open_records: u64,
-    /// When the first of them came; `None` if there are none.
+    /// Arrival of the first of them; `None` if there are none.
     open_since: Option<Micros>,
-    /// Whether somebody does not want to wait for the interval.
+    /// Whether a caller does not want to wait for the interval.
     hurry: bool,
     /// Last sequence of the group in flight; `None` if there is none.
     in_flight: Option<Sequence>,
@@ -107,7 +107,7 @@ impl PendingGroup {
 }
 
 impl Collector {
-    /// The log goes on with this sequence; all before it are durable.
+    /// A collector whose first record gets this sequence; all records before it are durable.
     pub fn new(settings: LogSettings, next: Sequence) -> Self {
         Self {
             settings,
@@ -124,14 +124,13 @@ impl Collector {
         }
     }
 
-    /// Takes a partition's records and empties the batch; gives back the sequence of the last of all.
+    /// Takes a partition's records, empties the batch, and returns the sequence of the last record.
     ///
-    /// Results of these transactions, and of those that only read, may be told when
-    /// [`Collector::released`] has reached what this gave back.
+    /// The results of these transactions, and of those that only read, may be told when [`Collector::released`] has
+    /// reached the returned sequence.
     ///
-    /// What the order means: a partition appends its transactions in the order in which it ran them; a
-    /// record of several partitions is appended once, after all earlier ones of each of them and before
-    /// any of them goes on.
+    /// Order: a partition appends its transactions in the order in which it ran them; a record of several partitions is
+    /// appended once, after all earlier records of each of them and before any of them continues.
     pub fn append(&mut self, batch: &mut Batch, now: Micros) -> Result<Sequence> {
         self.check()?;
         if self.open.len() + batch.bytes() > GROUP_BYTES_MAX {
@@ -139,7 +138,7 @@ impl Collector {
         }
         if !batch.is_empty() {
             if batch.bytes() > LARGE_BYTES {
-                // Charged as it is, and not to be doubled.
+                // Reserves exactly what is charged; the buffer must not double.
                 self.open.reserve_exact(batch.bytes());
             }
             self.open.extend_from_slice(batch.as_slice());
@@ -162,12 +161,12 @@ impl Collector {
         if self.hurry || full || now >= at { Due::Now } else { Due::At(at) }
     }
 
-    /// Has what waits written at the next opportunity.
+    /// Has the waiting records written at the next opportunity.
     pub fn hurry(&mut self) {
         self.hurry = self.open_since.is_some();
     }
 
-    /// All records that wait; `None` if there are none, a group is in flight, or the log has failed.
+    /// Takes all waiting records; `None` if there are none, a group is in flight, or the log has failed.
     pub fn take(&mut self) -> Option<PendingGroup> {
         if self.open_since.is_none() || self.in_flight.is_some() || self.released_on_failure.is_some() {
             return None;
@@ -182,7 +181,7 @@ impl Collector {
         Some(PendingGroup { bytes, first, last })
     }
 
-    /// The group in flight is durable, or never will be as far as anybody can tell.
+    /// Notes that the group in flight is durable, or that its write or sync failed and it may never be.
     pub fn done(&mut self, group: PendingGroup, result: Result<()>) {
         debug_assert_eq!(self.in_flight, Some(group.last), "the group that was taken");
         self.in_flight = None;
@@ -191,14 +190,14 @@ impl Collector {
                 self.durable = group.last;
                 self.spare = group.bytes;
                 self.spare.clear();
-                // One huge transaction does not keep its memory for ever.
+                // Gives back the memory of one huge transaction.
                 self.spare.shrink_to(self.settings.commit_bytes.saturating_mul(2));
             }
             Err(error) => self.fail(error),
         }
     }
 
-    /// No record is taken and no result released any more.
+    /// Ends the log: it takes no more records and releases no more results.
     pub fn fail(&mut self, error: Error) {
         let released = self.released();
         self.released_on_failure.get_or_insert((released, error));
@@ -219,12 +218,12 @@ impl Collector {
         self.appended_bytes
     }
 
-    /// Up to where a crash takes nothing.
+    /// Last sequence that is safe from a crash.
     pub const fn durable(&self) -> Sequence {
         self.durable
     }
 
-    /// Up to where clients may be told.
+    /// Last sequence whose results clients may be told.
     pub fn released(&self) -> Sequence {
         match &self.released_on_failure {
             Some((released, _)) => *released,
@@ -235,7 +234,7 @@ impl Collector {
 
     /// Whether so much waits that no further transaction should run before some of it is written.
     pub fn is_full(&self) -> bool {
-        // Half a group leaves room for what partitions append that were not asked to wait.
+        // Half a group leaves room for appends of partitions that were not asked to wait.
         self.open.len() >= self.settings.buffer_bytes_max.min(GROUP_BYTES_MAX / 2)
     }
 
@@ -251,7 +250,7 @@ impl Collector {
         fits && !self.is_full()
     }
 
-    /// Bytes of memory in its buffers, but for those of the group in flight.
+    /// Bytes of memory in its buffers, without the group in flight.
     pub fn memory_bytes(&self) -> usize {
         self.open.capacity() + self.spare.capacity()
     }

@@ -1,4 +1,4 @@
-//! The file that says how much of a log there has to be.
+//! The control file, which says how far a log must go at least.
 
 use crc32c::crc32c;
 use thermocline_machine::ids::{DatabaseId, Identity};
@@ -7,24 +7,24 @@ use thermocline_types::{Error, Result};
 use super::segment::SegmentNumber;
 use crate::disk::{Disk, read_file, write_file_whole};
 
-/// Its name.
+/// Name of the file.
 pub const CONTROL: &str = "control";
 
-/// The version of the format that this program writes, and the newest that it reads.
+/// Format version that this program writes, and the newest that it reads.
 const FORMAT_VERSION: u32 = 3;
 /// It has four short lines.
 const BYTES_MAX: u64 = 1 << 10;
 
-/// The line of a log without a record.
+/// Line for a log without a record.
 const NOT_BEGUN: &str = "log not begun";
-/// In front of the number of a segment.
+/// Prefix of the number of the newest segment.
 const UP_TO: &str = "log up to segment ";
-/// The same where the segment is sealed.
+/// The same for a sealed segment.
 const ENDED: &str = "log ended with segment ";
 
-/// Which database a directory is of, and how far its log goes at least. Without it, a directory whose log somebody
-/// has deleted would be a new database, or a backup; and one whose newest segment is gone, or cut by a copy that did not come
-/// to its end, an older state.
+/// Identity of a directory's database, and the least extent of its log. Without it, a directory whose log was deleted
+/// would look like a new database or a backup, and one whose newest segment is gone, or cut off by an incomplete copy,
+/// like an older state.
 ///
 /// ```text
 /// thermocline rows, format 3
@@ -33,35 +33,36 @@ const ENDED: &str = "log ended with segment ";
 /// checksum 0badcafe
 /// ```
 ///
-/// A log that was closed is `log ended with segment 7`. Version 2 did not know that; version 1 said `log begun` in place of
-/// a segment, which is any from the first on.
+/// A closed log has `log ended with segment 7`. Version 2 did not have that line; version 1 had `log begun` instead of
+/// a segment, which means any segment from the first on.
 ///
 /// Invariants:
-/// - a segment is named after its first group is durable, and before anybody is told of that
-/// - from then on there is this segment or a later one, with a record: a snapshot removes only earlier ones
-/// - a segment is said to be ended after its seal is durable
+/// - the file names a segment after its first group is durable, and before anybody is told of that group
+/// - from then on this segment or a later one exists and has a record: a snapshot removes only earlier ones
+/// - the file says that a segment has ended only after its seal is durable
 /// - a backup has no such file
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
     /// The database.
     pub identity: Identity,
-    /// How far its log goes.
+    /// Least extent of its log.
     pub log: LogExtent,
 }
 
-/// How far a log goes at least.
+/// Least extent of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogExtent {
     /// It has no record.
     NotBegun,
-    /// To a segment with a record, which is the newest but for one that nobody was told of.
+    /// It goes up to a segment with a record; only a segment that nobody was told of may be newer.
     UpTo(SegmentNumber),
     /// The same, and that segment is sealed.
     Ended(SegmentNumber),
 }
 
 impl Control {
-    /// That of a directory; `None` if it has none. A damaged one, or one of a newer version, is an error.
+    /// Reads the control file of a directory; `None` if it has none. A damaged file, or one of a newer version, is an
+    /// error.
     pub fn read(disk: &dyn Disk) -> Result<Option<Self>> {
         if !disk.list()?.iter().any(|name| name == CONTROL) {
             return Ok(None);
@@ -77,7 +78,7 @@ impl Control {
         }
     }
 
-    /// Makes it that of a directory, in one step.
+    /// Writes the control file of a directory in one step.
     pub fn write(self, disk: &dyn Disk) -> Result<()> {
         write_file_whole(disk, CONTROL, self.to_text().as_bytes())
     }

@@ -13,19 +13,19 @@ use super::writer::Writer;
 use crate::disk::Disk;
 use crate::log::Appended;
 
-/// Partitions' access to the log; cloning gives another one.
+/// Access of partitions to the log; clones share it.
 #[derive(Debug, Clone)]
 pub struct LogHandle {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What partitions and the log's [`Keeper`](super::Keeper) share.
+/// State shared by partitions and the log's [`Keeper`](super::Keeper).
 #[derive(Debug)]
 pub(super) struct Shared {
     pub state: Mutex<State>,
-    /// Something to do for the keeper.
+    /// Advances when the keeper has something to do.
     pub work: Arc<EventCount>,
-    /// Something has become durable, or the log has failed.
+    /// Advances when something has become durable, or the log has failed.
     pub progress: Arc<EventCount>,
     pub clock: Clock,
     /// Whether results wait until they are durable.
@@ -43,7 +43,7 @@ pub(super) struct State {
     /// Bytes of the group that is being written.
     pub in_flight: usize,
     budget: Arc<Budget>,
-    /// What the budget was told.
+    /// Bytes charged to the budget.
     charged: usize,
 }
 
@@ -52,7 +52,7 @@ impl State {
         self.collector.memory_bytes() + self.in_flight
     }
 
-    /// Buffers seldom get another size.
+    /// Charges the budget for the buffers, if their size has changed, which is rare.
     pub fn charge(&mut self) {
         let bytes = self.memory_bytes();
         self.budget.resize_working(Working::Log, self.charged, bytes);
@@ -89,7 +89,7 @@ impl LogHandle {
         let before = state.collector.due(now);
         let sequence = state.collector.append(batch, now)?;
         state.charge();
-        // The keeper sleeps until something is due; it need not know of every append.
+        // The keeper sleeps until something is due; most appends need not wake it.
         let is_due = state.collector.due(now) != before;
         drop(state);
         if is_due {
@@ -128,12 +128,12 @@ impl LogHandle {
         self.shared.state.lock().collector.check()
     }
 
-    /// Waits until everything up to this sequence is durable, at once rather than after the interval.
+    /// Waits until everything up to this sequence is durable; has it written at once instead of after the interval.
     pub fn wait_durable(&self, sequence: Sequence) -> Result<()> {
         run_steps(&self.shared.clock, || self.reach_durable(sequence))
     }
 
-    /// The same, for who drives it.
+    /// [`Self::wait_durable`] as a step, for callers that drive it.
     pub fn reach_durable(&self, sequence: Sequence) -> Step<Result<()>> {
         let seen = self.shared.progress.seen();
         let mut state = self.shared.state.lock();
@@ -149,11 +149,11 @@ impl LogHandle {
         Step::Wait(Wait::new(&self.shared.progress, seen))
     }
 
-    /// Removes the segments that a snapshot of the state up to this sequence covers, in the caller's thread: the
-    /// log goes on meanwhile. What cannot be removed stays until the next time; see [`LogHandle::not_removed`].
+    /// Removes the segments that a snapshot of the state up to this sequence covers, in the caller's thread, while the
+    /// log goes on. Segments that cannot be removed stay until the next call; see [`LogHandle::not_removed`].
     ///
     /// # Errors
-    /// If the directory could not be synced, which ends the log: nobody knows any more what a crash would leave.
+    /// If the directory could not be synced. That ends the log: it is unknown which names a crash would leave.
     pub fn remove_covered(&self, covered: Sequence) -> Result<()> {
         let removed = self.shared.segments.remove_covered(&*self.shared.disk, covered);
         let removal = removed.unwrap_or_else(|error| Removal { kept: Some(error), unsynced: None });
@@ -176,7 +176,7 @@ impl LogHandle {
         self.shared.state.lock().memory_bytes()
     }
 
-    /// Has what waits written and the log ended.
+    /// Has the waiting records written and the log ended.
     pub fn close(&self) {
         self.shared.state.lock().closing = true;
         self.shared.work.advance();

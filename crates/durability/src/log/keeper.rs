@@ -10,11 +10,10 @@ use super::collector::{Collector, Due, PendingGroup};
 use super::handle::{LogHandle, Shared};
 use super::writer::Writer;
 
-/// Called after what may be told to clients has changed: with the last released sequence, or the error that ended
-/// the log.
+/// Called with the last released sequence whenever it has changed, or with the error that ended the log.
 pub type OnReleased = Box<dyn FnMut(Result<Sequence>) + Send>;
 
-/// What takes groups from the [`Collector`] to the disk and tells what became of them.
+/// Writes and syncs the groups of the [`Collector`] and reports the result.
 ///
 /// ```text
 ///             due                                      closing, nothing waits
@@ -53,7 +52,7 @@ impl fmt::Debug for Keeper {
     }
 }
 
-/// A log before the first step of its keeper; the budget is told of the buffers.
+/// A log and its keeper before the first step; the budget is charged for the buffers.
 pub fn start(
     collector: Collector,
     writer: Writer,
@@ -61,7 +60,7 @@ pub fn start(
     clock: Clock,
     on_released: OnReleased,
 ) -> (LogHandle, Keeper) {
-    // Whatever is appended from now on has to be told.
+    // Everything appended from now on has to be reported.
     let told = collector.released();
     let handle = LogHandle::new(collector, &writer, budget, clock);
     let shared = Arc::clone(&handle.shared);
@@ -75,7 +74,7 @@ impl Machine for Keeper {
         match caught("the log's thread", || self.next()) {
             Ok(step) => step,
             Err(error) => {
-                // Whoever waits for something to become durable would wait for ever.
+                // Otherwise those waiting for durability would wait for ever.
                 self.shared.state.lock().collector.fail(error.clone());
                 self.failed(error)
             }
@@ -136,7 +135,7 @@ impl Keeper {
         Step::Go
     }
 
-    /// A group is durable, or never will be as far as anybody can tell.
+    /// Notes that a group is durable, or that its write or sync failed.
     fn done(&self, group: PendingGroup, result: Result<()>) {
         let mut state = self.shared.state.lock();
         state.collector.done(group, result);

@@ -1,4 +1,4 @@
-//! The command log: what every transaction was asked to do, in one order for the whole node.
+//! The command log: the commands of all transactions, in one order for the whole node.
 //!
 //! ```text
 //!  partition 0 --batch--+
@@ -8,12 +8,12 @@
 //!        +------ released -------+<------------------+
 //! ```
 //!
-//! Data: [`Batch`] holds the records of one partition until it hands them over; [`Collector`] the
-//! records that wait for the next group, and what is durable; [`Writer`] the open segment; [`Control`]
-//! how far there is a log. The first two are in memory only. Neither reads a clock or starts a thread, nor does the
-//! [`Keeper`] that takes groups from one to the other; [`LogThread`] drives it, and a simulator in its place.
+//! Data: [`Batch`] holds the records of one partition until it hands them over; [`Collector`] the records that wait for
+//! the next group, and what is durable; [`Writer`] the open segment; [`Control`] the least extent of the log. The first
+//! two are in memory only. Neither reads a clock or starts a thread, nor does the [`Keeper`] that takes groups from one
+//! to the other; [`LogThread`] drives it, and a simulator in its place.
 //!
-//! Left out: what records mean (`partition`, `engine`), and what is done about them after a crash
+//! Left out: what records mean (`partition`, `engine`), and how they are replayed after a crash
 //! ([`crate::recovery`]).
 
 mod appended;

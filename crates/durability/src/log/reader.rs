@@ -10,7 +10,7 @@ use super::segment::{
 use crate::Semantics;
 use crate::disk::{Disk, ReadFile};
 
-/// Bytes behind the last whole group of a segment, or in place of its header, at most.
+/// Most bytes behind the last whole group of a segment, or in place of its header.
 const BEHIND_BYTES_MAX: u64 = (SEGMENT_HEADER_BYTES + GROUP_HEADER_BYTES + GROUP_BYTES_MAX) as u64 + ROOM_BYTES_MAX;
 
 /// Bytes read at once.
@@ -22,38 +22,38 @@ pub struct SegmentReader {
     name: String,
     file: Box<dyn ReadFile>,
     header: SegmentHeader,
-    /// Where the next group begins.
+    /// Offset of the next group.
     offset: u64,
-    /// The sequence that it begins with.
+    /// First sequence of the next group.
     next: Sequence,
     buffer: Buffer,
 }
 
-/// What comes next in a segment.
+/// Next item of a segment.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// A group that is whole.
+    /// A whole group.
     Group(Group<'a>),
-    /// The segment ends here and was ended on purpose.
+    /// The segment was ended on purpose here.
     Sealed,
-    /// The file ends here, behind a whole group, or has nothing but zeros from here on.
+    /// The file ends here, behind a whole group, or has only zeros from here on.
     End,
-    /// Something begins here that was not written to its end, and nothing stands behind it.
+    /// A write that did not complete begins here, and nothing follows it.
     Torn,
 }
 
-/// What the start of a segment is.
+/// Result of opening a segment.
 #[derive(Debug)]
 pub enum Opened {
     /// Whole.
     Reader(SegmentReader),
-    /// Not written to its end.
+    /// Not written completely.
     Torn,
 }
 
 impl SegmentReader {
-    /// Opens a segment. Damage, a newer version and a segment of another database (if one is named) are
-    /// errors. How many partitions the database had then is in its [header](Self::header).
+    /// Opens a segment. Damage, a newer version and, if `database` is given, a segment of another database are errors.
+    /// Its [header](Self::header) has the database's number of partitions at that time.
     pub fn open(disk: &dyn Disk, segment: SegmentNumber, database: Option<DatabaseId>) -> Result<Opened> {
         let name = segment.file_name();
         let file = disk.open(&name)?;
@@ -98,12 +98,12 @@ impl SegmentReader {
         }
     }
 
-    /// What its header says.
+    /// Its header.
     pub const fn header(&self) -> SegmentHeader {
         self.header
     }
 
-    /// Where the next group begins, or would.
+    /// Offset at which the next group begins or would begin.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
@@ -115,10 +115,10 @@ impl SegmentReader {
 
     /// The next group. An error names file and offset.
     ///
-    /// What is not whole is torn only if a sector of it, or its end, shows that it was not written (see
-    /// [`crate::disk`]; no trailer ends in a zero) and nothing stands behind it: everything before the last
-    /// group was durable before that was begun. All else is damage. So a changed bit in the very last group is found too, and not
-    /// taken for a torn write, unless that group holds a whole sector of zeros.
+    /// A group that is not whole is torn only if one of its sectors, or its end, shows that it was not written (see
+    /// [`crate::disk`]; no trailer ends in a zero), and nothing follows it: everything before the last group was
+    /// durable before that group was begun. Everything else is damage. So a flipped bit in the very last group is also
+    /// found, and not mistaken for a torn write, unless that group contains a whole sector of zeros.
     pub fn next_group(&mut self) -> Result<Next<'_>> {
         let start = self.offset;
         let bytes = self.buffer.fill(&*self.file, start, GROUP_HEADER_BYTES)?;
@@ -131,7 +131,7 @@ impl SegmentReader {
                 return Ok(Next::End);
             }
             let torn = is_torn(bytes, start, GROUP_HEADER_BYTES) && !self.has_group_behind(start)?;
-            // Behind a header that was written there would at least be a trailer.
+            // At least a trailer would follow a header that was written.
             if torn || is_zero_from(&*self.file, start + GROUP_HEADER_BYTES as u64)? {
                 return Ok(Next::Torn);
             }
@@ -154,7 +154,7 @@ impl SegmentReader {
         self.offset += length as u64;
         self.next = header.first.plus(header.count.into());
         if header.seal {
-            // One that was ended before it was full may have room.
+            // A segment that was ended before it was full may still have room.
             check_behind(&self.name, &*self.file, self.offset)?;
             if !is_zero_from(&*self.file, self.offset)? {
                 return Err(self.damaged(self.offset, "bytes behind the end of the segment"));
@@ -166,7 +166,7 @@ impl SegmentReader {
         Ok(Next::Group(Group::of_checked(header, records)))
     }
 
-    /// Whether a later group of this segment stands somewhere behind a header that cannot be read.
+    /// Whether a later group of this segment follows a header that cannot be read.
     fn has_group_behind(&self, start: u64) -> Result<bool> {
         let mut window = vec![0; READ_BYTES];
         let mut offset = start + ALIGNMENT as u64;
@@ -192,9 +192,9 @@ impl SegmentReader {
     }
 }
 
-/// An error if a segment has more bytes behind its last whole group than there can be: a group that is not whole, and
-/// room. Whatever they are, nobody of ours has written them; a file that somebody has made longer, perhaps by more than
-/// any disk holds, is not read to its end to find that out.
+/// An error if a segment has more bytes behind its last whole group than an incomplete group and room can take. This
+/// program has not written them. A file that was extended, perhaps beyond the size of any disk, is not read to its end
+/// to find out.
 fn check_behind(name: &str, file: &dyn ReadFile, offset: u64) -> Result<()> {
     let length = file.length()?;
     let behind = length.saturating_sub(offset);
@@ -207,7 +207,7 @@ fn check_behind(name: &str, file: &dyn ReadFile, offset: u64) -> Result<()> {
     )))
 }
 
-/// Whether a file has nothing but zeros from an offset on.
+/// Whether a file has only zeros from an offset on.
 fn is_zero_from(file: &dyn ReadFile, start: u64) -> Result<bool> {
     let mut buffer = vec![0; READ_BYTES];
     let mut offset = start;
@@ -227,17 +227,17 @@ fn is_zero_from(file: &dyn ReadFile, start: u64) -> Result<bool> {
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     start: u64,
 }
 
 impl Buffer {
-    /// So many bytes of the file from `offset` on, fewer only where it ends.
+    /// Returns `length` bytes of the file from `offset` on; fewer only at its end.
     fn fill(&mut self, file: &dyn ReadFile, offset: u64, length: usize) -> Result<&[u8]> {
         let skip = usize::try_from(offset.wrapping_sub(self.start)).unwrap_or(usize::MAX);
         let held = self.bytes.get(skip..).is_some_and(|held| held.len() >= length);
         if !held {
-            // A length from a damaged header is no reason to take memory that the file does not fill.
+            // A length from a damaged header must not allocate more memory than the file fills.
             let rest = usize::try_from(file.length()?.saturating_sub(offset)).unwrap_or(usize::MAX);
             self.bytes.resize(length.max(READ_BYTES).min(rest), 0);
             let read = file.read_at(offset, &mut self.bytes)?;

@@ -1,4 +1,4 @@
-//! Records: what a transaction was asked to do, or what it did.
+//! Records: the command of a transaction, or its effects.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use thermocline_types::{Class, Error, Result, Value};
 use super::bytes::{Bytes, Values, put_at, put_counted, put_value};
 use super::segment::GROUP_BYTES_MAX;
 
-/// Bytes of a record at most.
+/// Maximum bytes of a record.
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of effects after which those of the same transaction go on in another record.
+/// Bytes of effects after which a transaction's effects continue in another record.
 pub const PART_BYTES: usize = 8 << 20;
-/// A part ends behind the row that passes its size.
+/// A part ends after the row that exceeds its size.
 const _: () = assert!(PART_BYTES + ROW_BYTES_MAX + HEADER_BYTES + 2 * (1 << 16) < RECORD_BYTES_MAX);
 
-/// Bytes of the records of one transaction at most. All of them are in one group.
+/// Maximum bytes of the records of one transaction, all of which are in one group.
 pub const TRANSACTION_BYTES_MAX: usize = 512 << 20;
 const _: () = assert!(TRANSACTION_BYTES_MAX < GROUP_BYTES_MAX);
 
@@ -37,12 +37,11 @@ const _: () = assert!(TRANSACTION_BYTES_MAX < GROUP_BYTES_MAX);
 /// load end          load (8) | table (4) | 1 if its rows stay, 0 if they are gone
 /// ```
 ///
-/// All numbers are little-endian. The length is of the whole record; the checksum is CRC-32C of all
-/// its other bytes. "Counted" bytes stand behind their number in 4 bytes. No partitions means all.
+/// All numbers are little-endian. The length is of the whole record; the checksum is CRC-32C of all its other bytes.
+/// "Counted" bytes are preceded by their number in 4 bytes. No partitions means all.
 ///
-/// A part is effects that are not all: more of the same transaction are in the next record, which is a part
-/// too or effects. A [`Batch`] goes into one group, and a group is there whole or not at all, so no log ends
-/// between them.
+/// A part is an incomplete set of effects: the transaction continues in the next record, which is another part or
+/// effects. A [`Batch`] goes into one group, which is there whole or not at all, so no log ends between them.
 pub const HEADER_BYTES: usize = AT_COUNT + 2;
 
 const AT_CHECKSUM: usize = 4;
@@ -66,22 +65,22 @@ mod kind {
     pub const LOAD_END: u8 = 8;
 }
 
-/// What every record says of its transaction.
+/// Fields of every record about its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
-    /// Which one.
+    /// Its number.
     pub transaction: TransactionId,
-    /// What `now()` was.
+    /// Value of `now()`.
     pub timestamp: Micros,
-    /// What random numbers came from.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// Hash of what it changed; executing the record again has to give the same.
+    /// Hash of its changes; executing the record again must give the same hash.
     pub digest: u64,
-    /// The partitions that took part, ascending; none for all.
+    /// The participating partitions, ascending; empty for all.
     pub partitions: &'a [PartitionId],
 }
 
-/// A row that a transaction left or removed.
+/// A row that a transaction wrote or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effect<'a> {
     /// The partition that has the row.
@@ -90,63 +89,63 @@ pub struct Effect<'a> {
     pub table: TableId,
     /// The row.
     pub tuple: TupleId,
-    /// What it is now; `None` if it is gone.
+    /// Its image after the transaction; `None` if it was removed.
     pub image: Option<&'a [u8]>,
 }
 
-/// A record as read; borrows the bytes of its group.
+/// A decoded record, which borrows the bytes of its group.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     /// Its place in the log.
     pub sequence: Sequence,
-    /// Which transaction.
+    /// Its transaction's number.
     pub transaction: TransactionId,
-    /// What `now()` was.
+    /// Value of `now()`.
     pub timestamp: Micros,
-    /// What random numbers came from.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// Hash of what it changed.
+    /// Hash of its changes.
     pub digest: u64,
-    /// The partitions that took part.
+    /// The participating partitions.
     pub partitions: Partitions<'a>,
-    /// What to do.
+    /// Its command or rows.
     pub body: Body<'a>,
 }
 
-/// What a record says to do.
+/// Command or rows of a record.
 #[derive(Debug, Clone, Copy)]
 pub enum Body<'a> {
     /// Run a procedure.
     Call {
         /// Its name.
         procedure: &'a str,
-        /// Which version of it ran.
+        /// Version of the procedure that ran.
         version: u32,
-        /// With what.
+        /// Its arguments.
         arguments: Values<'a>,
     },
     /// Run one statement.
     Statement {
         /// Its text.
         sql: &'a str,
-        /// What `$1`, `$2` were.
+        /// Values of `$1`, `$2`, ...
         parameters: Values<'a>,
     },
-    /// Write these rows, and those of the parts before.
+    /// Write these rows, and those of the preceding parts.
     Effects(Effects<'a>),
     /// Write these rows together with those of the next record.
     Part(Effects<'a>),
     /// Change the schema.
     Definition(&'a str),
-    /// Insert rows that nobody sees before the load is over, in each of the partitions.
+    /// Insert rows, invisible until the load ends, into each of the partitions.
     Load(TableLoad, Images<'a>),
-    /// Remove up to so many rows of a load in each of the partitions, the first ones first.
+    /// Remove up to this many rows of a load from each of the partitions, first rows first.
     TakeBack(TableLoad, u32),
-    /// End a load: its rows can be seen from now on, or what there still is of them is removed.
+    /// End a load: its rows become visible, or those that remain are removed.
     LoadEnd(TableLoad, LoadOutcome),
 }
 
-/// What becomes of the rows of a load that is over.
+/// Outcome of a load for its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadOutcome {
     /// They stay.
@@ -155,7 +154,7 @@ pub enum LoadOutcome {
     TakenBack,
 }
 
-/// Images of rows, one behind the other with the number of bytes of each.
+/// Images of rows, each preceded by its length.
 #[derive(Debug, Clone, Copy)]
 pub struct Images<'a> {
     count: u32,
@@ -163,12 +162,12 @@ pub struct Images<'a> {
 }
 
 impl<'a> Images<'a> {
-    /// A number of images.
+    /// `count` encoded images.
     pub const fn new(count: u32, bytes: &'a [u8]) -> Self {
         Self { count, bytes: Bytes::new(bytes) }
     }
 
-    /// Calls `insert` with each of them; an error if the bytes are none, or its own.
+    /// Calls `insert` with each image; an error if the bytes do not encode images, or an error of `insert`.
     pub fn each(&self, mut insert: impl FnMut(&'a [u8]) -> Result<()>) -> Result<()> {
         let mut bytes = self.bytes;
         for _ in 0..self.count {
@@ -185,17 +184,17 @@ pub struct Partitions<'a> {
 }
 
 impl Partitions<'_> {
-    /// Whether it is all of them.
+    /// Whether the record covers all partitions.
     pub const fn is_all(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The only one, if it is one.
+    /// The only partition, if the record has exactly one.
     pub fn single(&self) -> Option<PartitionId> {
         (self.bytes.len() == 2).then(|| self.iter().next()).flatten()
     }
 
-    /// Each of them; none if it is all.
+    /// Each partition; none if the record covers all.
     pub fn iter(&self) -> impl Iterator<Item = PartitionId> {
         let mut bytes = Bytes::new(self.bytes);
         std::iter::from_fn(move || bytes.u16().map(PartitionId))
@@ -210,7 +209,7 @@ pub struct Effects<'a> {
 }
 
 impl<'a> Effects<'a> {
-    /// Calls `apply` with each row; an error if the bytes are none, or its own.
+    /// Calls `apply` with each row; an error if the bytes do not encode rows, or an error of `apply`.
     pub fn each(&self, mut apply: impl FnMut(Effect<'a>) -> Result<()>) -> Result<()> {
         let mut bytes = self.bytes;
         for _ in 0..self.count {
@@ -237,17 +236,16 @@ fn effect<'a>(bytes: &mut Bytes<'a>) -> Option<Effect<'a>> {
     })
 }
 
-/// Records that one partition has made and the log has not been given yet.
+/// Records of one partition that the log has not been given yet.
 ///
-/// Their sequences and checksums are still open: both are filled in where the group is written, away
-/// from the partitions' threads.
+/// Their sequences and checksums are filled in when the group is written, outside the partitions' threads.
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
     records: u32,
     /// Bytes of effects after which another record begins.
     part_bytes: usize,
-    /// Of the buffer, and while it grows of as much in the log's buffer, into which it is copied.
+    /// Charge for the buffer, and while it grows for as much in the log's buffer, into which it is copied.
     charge: Charge,
 }
 
@@ -263,18 +261,18 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// No records. Effects of more bytes than this are several, which is for tests.
+    /// An empty batch that splits effects beyond this many bytes; for tests.
     pub fn with_part_bytes(part_bytes: usize) -> Self {
         Self { bytes: Vec::new(), records: 0, part_bytes, charge: Charge::default() }
     }
 
-    /// The same, with this budget told of what its records will take. More than it has are refused.
+    /// Charges this budget for the memory of its records; records that it has no memory for are refused.
     #[must_use]
     pub fn charged(self, budget: &Arc<Budget>) -> Self {
         Self { charge: Charge::new(budget, Working::Log), ..self }
     }
 
-    /// Makes room for so many bytes more.
+    /// Makes room for this many more bytes.
     #[inline]
     fn make_room(&mut self, more: usize) -> Result<()> {
         if self.bytes.capacity() - self.bytes.len() >= more { Ok(()) } else { self.grow(more) }
@@ -289,7 +287,7 @@ impl Batch {
         Ok(())
     }
 
-    /// How many records.
+    /// Number of records.
     pub const fn records(&self) -> u32 {
         self.records
     }
@@ -299,12 +297,12 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no records.
     pub const fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// The run of a procedure.
+    /// Appends a call of a procedure.
     pub fn call(&mut self, head: &Head<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()> {
         self.record(head, kind::CALL, |batch| {
             batch.make_room(procedure.len() + values_bytes(arguments))?;
@@ -315,7 +313,7 @@ impl Batch {
         })
     }
 
-    /// A statement that was a transaction of its own.
+    /// Appends a statement that was a transaction of its own.
     pub fn statement(&mut self, head: &Head<'_>, sql: &str, parameters: &[Value]) -> Result<()> {
         self.record(head, kind::STATEMENT, |batch| {
             batch.make_room(sql.len() + values_bytes(parameters))?;
@@ -325,7 +323,7 @@ impl Batch {
         })
     }
 
-    /// The rows that a transaction left or removed, each once; in as many records as they need.
+    /// Appends the rows that a transaction wrote or removed, each once, in as many records as needed.
     pub fn effects<'a>(&mut self, head: &Head<'_>, effects: impl IntoIterator<Item = Effect<'a>>) -> Result<()> {
         let (start, records) = (self.bytes.len(), self.records);
         let mut effects = effects.into_iter().peekable();
@@ -351,7 +349,7 @@ impl Batch {
         }
     }
 
-    /// A change of the schema.
+    /// Appends a change of the schema.
     pub fn definition(&mut self, head: &Head<'_>, sql: &str) -> Result<()> {
         self.record(head, kind::DEFINITION, |batch| {
             batch.make_room(sql.len() + 4)?;
@@ -360,7 +358,7 @@ impl Batch {
         })
     }
 
-    /// Rows of a load.
+    /// Appends rows of a load.
     pub fn load(&mut self, head: &Head<'_>, of: TableLoad, images: Images<'_>) -> Result<()> {
         self.record(head, kind::LOAD, |batch| {
             batch.make_room(LOAD_BYTES + images.bytes.rest().len())?;
@@ -372,7 +370,7 @@ impl Batch {
         })
     }
 
-    /// Rows of a load that go again.
+    /// Appends the removal of rows of a load.
     pub fn take_back(&mut self, head: &Head<'_>, of: TableLoad, rows: u32) -> Result<()> {
         self.record(head, kind::TAKE_BACK, |batch| {
             batch.make_room(LOAD_BYTES)?;
@@ -383,7 +381,7 @@ impl Batch {
         })
     }
 
-    /// The end of a load.
+    /// Appends the end of a load.
     pub fn load_end(&mut self, head: &Head<'_>, of: TableLoad, outcome: LoadOutcome) -> Result<()> {
         self.record(head, kind::LOAD_END, |batch| {
             batch.make_room(LOAD_BYTES)?;
@@ -394,25 +392,25 @@ impl Batch {
         })
     }
 
-    /// How much there is, to go back to with [`Batch::rewind`].
+    /// Current position, for [`Batch::rewind`].
     pub const fn mark(&self) -> (usize, u32) {
         (self.bytes.len(), self.records)
     }
 
-    /// Forgets what came after a mark.
+    /// Drops the records after a mark.
     pub fn rewind(&mut self, (bytes, records): (usize, u32)) {
         self.bytes.truncate(bytes);
         self.records = records;
     }
 
-    /// Forgets all records and keeps a moderate amount of memory.
+    /// Drops all records and keeps a moderate amount of memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.records = 0;
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes.shrink_to(KEPT_BYTES);
         }
-        // Less than before is never refused.
+        // Shrinking a charge is never refused.
         let _ = self.charge.resize(self.bytes.capacity());
     }
 
@@ -420,7 +418,7 @@ impl Batch {
         &self.bytes
     }
 
-    /// An error leaves the batch as it was.
+    /// Appends a record; an error leaves the batch unchanged.
     fn record(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let start = self.bytes.len();
         let result = self.write(head, kind, body);
@@ -457,9 +455,9 @@ impl Batch {
     }
 }
 
-/// Effects up to one that passes this size.
+/// Appends effects up to and including the first that exceeds this size.
 fn put_effects<'a>(batch: &mut Batch, effects: &mut impl Iterator<Item = Effect<'a>>, bytes: usize) -> Result<()> {
-    /// Of an effect without its image, or more.
+    /// Upper bound for an effect without its image.
     const HEAD_BYTES: usize = 16;
     batch.make_room(4)?;
     let at = batch.bytes.len();
@@ -484,14 +482,14 @@ fn put_effects<'a>(batch: &mut Batch, effects: &mut impl Iterator<Item = Effect<
     Ok(())
 }
 
-/// Bytes of values in a record with what stands around them, or more.
+/// Upper bound for the encoded values of a record.
 fn values_bytes(values: &[Value]) -> usize {
-    /// Of a value besides its text.
+    /// Upper bound for a value without its text.
     const VALUE_BYTES: usize = 24;
     values.iter().map(|value| VALUE_BYTES + value.heap_bytes()).sum::<usize>() + VALUE_BYTES
 }
 
-/// Bytes of a record of a load besides its header and its rows, or more.
+/// Upper bound for a load record without its header and rows.
 const LOAD_BYTES: usize = 24;
 
 fn put_load(out: &mut Vec<u8>, TableLoad { table, load }: TableLoad) {
@@ -514,8 +512,7 @@ fn too_large(bytes: usize) -> Error {
         .error(format_args!("a transaction of {bytes} bytes or more; the log takes {RECORD_BYTES_MAX} at most"))
 }
 
-/// Fills in the sequences, from `first` on, and the checksums of records one behind the other; gives
-/// back how many there were.
+/// Fills in the sequences, from `first` on, and the checksums of consecutive records; returns their number.
 pub(super) fn seal(records: &mut [u8], first: Sequence) -> u64 {
     let (mut rest, mut sequence) = (records, first);
     while let Some(length) = length_of(rest)
@@ -530,7 +527,7 @@ pub(super) fn seal(records: &mut [u8], first: Sequence) -> u64 {
     sequence.0 - first.0
 }
 
-/// The length that a record claims, if it can be one.
+/// The length in a record's header, if it is possible.
 fn length_of(bytes: &[u8]) -> Option<usize> {
     let length = usize::try_from(Bytes::new(bytes).u32()?).ok()?;
     (HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length).then_some(length)
@@ -541,7 +538,7 @@ fn checksum_of(record: &[u8]) -> u32 {
     crc32c_append(crc32c(length.get(..AT_CHECKSUM).unwrap_or_default()), rest)
 }
 
-/// Takes the next record off the front; `None` if its bytes are not one with this sequence.
+/// Takes the next record off the front; `None` if the bytes are not a record with this sequence.
 pub(super) fn check(bytes: &mut &[u8], sequence: Sequence) -> Option<()> {
     let (record, rest) = bytes.split_at_checked(length_of(bytes)?)?;
     let checksum = Bytes::new(record.get(AT_CHECKSUM..)?).u32()?;
@@ -550,7 +547,7 @@ pub(super) fn check(bytes: &mut &[u8], sequence: Sequence) -> Option<()> {
     whole.then_some(())
 }
 
-/// Takes the next record off the front of those that were [checked](check); `None` behind the last.
+/// Takes the next [checked](check) record off the front; `None` after the last.
 pub(super) fn read_checked<'a>(bytes: &mut &'a [u8]) -> Option<Record<'a>> {
     let (record, rest) = bytes.split_at_checked(length_of(bytes)?)?;
     *bytes = rest;

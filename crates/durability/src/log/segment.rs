@@ -8,9 +8,9 @@ use super::record::{self, Record};
 use crate::Semantics;
 use crate::disk::SECTOR;
 
-/// The format of segments that this version writes, and the newest that it reads.
+/// Segment format that this version writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 2;
-/// The last one whose segments do not name the engine's semantics.
+/// Last format whose segments do not name the engine's semantics.
 const WITHOUT_SEMANTICS: u32 = 1;
 
 /// Bytes of the header of a segment.
@@ -45,27 +45,26 @@ const _: () = assert!(SEGMENT_HEADER_BYTES == 64);
 /// the header before it; records have their own. The magic is `recs`, or `seal` for the group without
 /// records that ends a segment.
 ///
-/// Behind the last group there may be zeros: room for the next ones.
+/// Zeros may follow the last group: room for the next ones.
 ///
-/// A group is written after the one before it is durable, and is acknowledged as a whole. So a group
-/// that is not whole may be the last thing in the last segment (a torn tail, which nobody was told
-/// of); anywhere else it is damage.
+/// A group is written after the one before it is durable, and is acknowledged as a whole. So an incomplete group can
+/// only be the last thing in the last segment (a torn tail, which nobody was told of); anywhere else it is damage.
 pub const GROUP_HEADER_BYTES: usize = AT_GROUP_CHECKSUM + 4;
 
-/// Bytes behind the records. Not zero: a disk that wrote the end of a group shows it.
+/// Trailer of a group. It is not zero, so that it shows whether the disk wrote the group's end.
 pub const GROUP_TRAILER: &[u8; 8] = b"groupend";
 
 const AT_GROUP_CHECKSUM: usize = 28;
 const _: () = assert!(GROUP_HEADER_BYTES == 32);
 const _: () = assert!(!matches!(GROUP_TRAILER, [.., 0]));
-/// Bytes of header, padding and trailer are multiples of this, so that no sector has less of a group.
+/// Header, padding and trailer are multiples of this, so that no sector holds a smaller piece of a group.
 pub(super) const ALIGNMENT: usize = 8;
 const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && GROUP_HEADER_BYTES.is_multiple_of(ALIGNMENT));
 
-/// Bytes behind a group's header at most: a full buffer and one record more.
+/// Maximum bytes behind a group's header: a full buffer and one more record.
 pub const GROUP_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes of [room](super::LogSettings::room_bytes) at most.
+/// Maximum bytes of [room](super::LogSettings::room_bytes).
 pub const ROOM_BYTES_MAX: u64 = 256 << 20;
 
 /// The number of a segment, from 1.
@@ -94,29 +93,29 @@ impl SegmentNumber {
     }
 }
 
-/// What the header of a segment says.
+/// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// The database that it is of.
+    /// Its database.
     pub identity: Identity,
     /// Its own number.
     pub segment: SegmentNumber,
-    /// The sequence that its first record has or would have.
+    /// Sequence that its first record has or would have.
     pub first: Sequence,
-    /// The semantics that its commands ran with.
+    /// Semantics that its commands ran with.
     pub semantics: Semantics,
 }
 
-/// Why bytes are no header.
+/// Reason why bytes are not a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAHeader {
-    /// Of a version of the format that is newer than this program.
+    /// Its format version is newer than this program.
     Newer(u32),
-    /// Of a version of the engine's semantics that is newer than this program.
+    /// Its version of the engine's semantics is newer than this program.
     NewerSemantics(Semantics),
-    /// Not written to the end: nobody was told of anything behind it.
+    /// Not written completely: nobody was told of anything after it.
     Torn,
-    /// Written, and something else now.
+    /// Written and changed afterwards.
     Damaged,
 }
 
@@ -177,8 +176,8 @@ impl SegmentHeader {
 }
 const _: () = assert!(SEGMENT_HEADER_BYTES as u64 <= SECTOR);
 
-/// Makes a group of records that stand behind room for its header: fills in sequences, checksums and
-/// the header, and appends the trailer.
+/// Completes a group whose records follow room for its header: fills in sequences, checksums and the header, and
+/// appends the trailer.
 pub(super) fn seal_group(group: &mut Vec<u8>, segment: SegmentNumber, first: Sequence) {
     let count = record::seal(group.get_mut(GROUP_HEADER_BYTES..).unwrap_or_default(), first);
     finish_group(group, *b"recs", count, segment, first);
@@ -208,27 +207,27 @@ fn finish_group(group: &mut Vec<u8>, magic: [u8; 4], count: u64, segment: Segmen
     put_at(group, 0, &header);
 }
 
-/// What the header of a group says.
+/// Header of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupHeader {
     /// Whether it ends the segment.
     pub seal: bool,
-    /// How many records.
+    /// Number of records.
     pub count: u32,
-    /// The sequence of the first of them.
+    /// Sequence of the first.
     pub first: Sequence,
     /// Bytes behind the header.
     pub length: usize,
 }
 
 impl GroupHeader {
-    /// Reads a header; `None` if the bytes are none of a group of this segment that begins with this
+    /// Reads a header; `None` if the bytes are not the header of a group of this segment that begins with this
     /// sequence.
     pub fn read(start: &[u8], segment: SegmentNumber, first: Sequence) -> Option<Self> {
         Self::read_any(start).filter(|(header, of)| (*of, header.first) == (segment, first)).map(|(header, _)| header)
     }
 
-    /// Reads a header of any group, and of which segment that is.
+    /// Reads the header of any group, and the number of its segment.
     pub fn read_any(start: &[u8]) -> Option<(Self, SegmentNumber)> {
         let mut bytes = Bytes::new(start.get(..GROUP_HEADER_BYTES)?);
         let seal = match &bytes.array::<4>()? {
@@ -245,7 +244,7 @@ impl GroupHeader {
     }
 }
 
-/// The records of a group that has been checked as a whole.
+/// Records of a group that was checked as a whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Group<'a> {
     records: &'a [u8],
@@ -253,8 +252,8 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Checks what stands behind a header, and gives back how many bytes of it are records; an error is
-    /// the place of the first byte that is not right, from the end of the header.
+    /// Checks the bytes behind a header and returns how many of them are records; the error is the offset of the first
+    /// wrong byte from the end of the header.
     pub(super) fn check(header: GroupHeader, behind: &[u8]) -> Result<usize, usize> {
         let mut rest = behind;
         let mut sequence = header.first;
@@ -270,12 +269,12 @@ impl<'a> Group<'a> {
         if right { Ok(place) } else { Err(place) }
     }
 
-    /// The records of a group that was [checked](Self::check).
+    /// Records of a [checked](Self::check) group.
     pub(super) const fn of_checked(header: GroupHeader, records: &'a [u8]) -> Self {
         Self { records, count: header.count }
     }
 
-    /// How many records.
+    /// Number of records.
     pub const fn count(&self) -> u32 {
         self.count
     }
@@ -287,8 +286,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Whether bytes of a file, from `offset` on, show a write that did not get everywhere: the file ends
-/// before `length` of them, or a sector's share of them is all zeros.
+/// Whether bytes of a file, from `offset` on, show an incomplete write: the file ends before `length` of them, or their
+/// part of some sector is all zeros.
 pub(super) fn is_torn(bytes: &[u8], offset: u64, length: usize) -> bool {
     if bytes.len() < length {
         return true;

@@ -8,13 +8,12 @@ use thermocline_types::{Error, Result};
 use super::segment::SegmentNumber;
 use crate::disk::Disk;
 
-/// The segments of a log, for the writer, who begins them, and for whoever removes those that a snapshot covers:
-/// unlinking files of many megabytes takes the disk longer than a group of records may wait. Cloning gives another
-/// access.
+/// The segments of a log, shared by the writer, which adds them, and the thread that removes those covered by a
+/// snapshot: unlinking files of many megabytes takes longer than a group of records may wait. Clones share the list.
 ///
 /// Invariants:
-/// - the list has no gap: segments are added behind, and taken off the front
-/// - what is removed is older than the segment that the directory's control file names
+/// - the list has no gap: segments are appended, and removed from the front
+/// - removed segments are older than the one that the directory's control file names
 #[derive(Debug, Clone)]
 pub struct Segments {
     shared: Arc<Mutex<Shared>>,
@@ -22,14 +21,14 @@ pub struct Segments {
 
 #[derive(Debug)]
 struct Shared {
-    /// All of them, the current one included, with the sequence that each begins with.
+    /// All segments including the current one, each with its first sequence.
     list: VecDeque<(SegmentNumber, Sequence)>,
-    /// The segment that the directory says the log goes up to.
+    /// The segment that the control file names.
     told: Option<SegmentNumber>,
 }
 
 impl Shared {
-    /// The oldest segment, if every record of it is one up to `covered` and it may go.
+    /// The oldest segment, if all of its records are at or before `covered` and it may be removed.
     fn covered(&self, covered: Sequence) -> Option<SegmentNumber> {
         let (oldest, _) = self.list.front()?;
         let (_, behind) = self.list.get(1)?;
@@ -37,17 +36,17 @@ impl Shared {
     }
 }
 
-/// What became of removing segments.
+/// Result of removing segments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Why one could not be removed; it stays, with those behind it, until the next removal. `None` if all were.
+    /// Why one could not be removed; it and the later ones stay until the next removal. `None` if all were removed.
     pub kept: Option<Error>,
-    /// Why it is not known what a crash would leave of the directory, so that the log has to end; `None` if it is.
+    /// Why it is unknown which names a crash would leave, so that the log has to end; `None` if it is known.
     pub unsynced: Option<Error>,
 }
 
 impl Segments {
-    /// The segments that there are; the last of them is the one that the directory names.
+    /// The existing segments; the control file names the last.
     pub(super) fn new(list: VecDeque<(SegmentNumber, Sequence)>) -> Self {
         let told = list.back().map(|(last, _)| *last);
         Self { shared: Arc::new(Mutex::new(Shared { list, told })) }
@@ -69,23 +68,22 @@ impl Segments {
         self.shared.lock().list.iter().copied().collect()
     }
 
-    /// Removes segments of which every record is in a snapshot of the state up to `covered`. The one that the
-    /// directory says the log goes up to stays: behind it there may be a segment of which no record is durable yet.
-    /// One caller at a time.
+    /// Removes segments whose records are all in a snapshot of the state up to `covered`. The segment that the control
+    /// file names stays: the one behind it may not have a durable record yet. Only one caller at a time.
     ///
     /// # Errors
-    /// If the directory cannot be read; nothing has happened then.
+    /// If the directory cannot be read; nothing has been removed then.
     pub fn remove_covered(&self, disk: &dyn Disk, covered: Sequence) -> Result<Removal> {
         let mut removal = Removal::default();
         if self.shared.lock().covered(covered).is_none() {
             return Ok(removal);
         }
         let present = disk.list()?;
-        // From the oldest on, so that a crash in between leaves no gap. The lock is not held while the disk works.
+        // Oldest first, so that a crash in between leaves no gap. The lock is not held during I/O.
         loop {
             let Some(oldest) = self.shared.lock().covered(covered) else { break };
             let name = oldest.file_name();
-            // Somebody else may have removed it.
+            // Another caller may have removed it.
             if present.contains(&name)
                 && let Err(error) = disk.remove(&name)
             {

@@ -10,7 +10,7 @@ use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
 
 const IDENTITY: Identity = Identity { database: DatabaseId(7), partitions: 2 };
 
-/// Sequences of all records; panics at anything that is not whole.
+/// Sequences of all records; panics if anything is not whole.
 pub fn sequences(disk: &dyn Disk) -> Vec<u64> {
     read(disk).unwrap().0
 }
@@ -45,7 +45,7 @@ impl Log {
         Self { collector, writer }
     }
 
-    /// A group of so many records.
+    /// A group of this many records.
     fn group(&mut self, records: usize) -> Result<PendingGroup> {
         let mut batch = Batch::default();
         for _ in 0..records {
@@ -55,7 +55,7 @@ impl Log {
         self.collector.take().ok_or_else(|| Error::internal("no group"))
     }
 
-    /// Writes and syncs one group of so many records.
+    /// Writes and syncs one group of this many records.
     fn commit(&mut self, records: usize) -> Result<()> {
         let mut group = self.group(records)?;
         let result = self.writer.write(&mut group).and_then(|()| self.writer.sync());
@@ -139,7 +139,7 @@ fn what_is_not_whole_at_the_end_is_torn_wherever_the_power_fails() {
     for seed in 0..400 {
         let disk = disk(seed);
         let mut log = Log::new(&disk, 2000);
-        // More than a segment takes, less than a group, and none.
+        // Room of more than a segment, less than a group, and none.
         log.writer = log.writer.with_room([0, 300, 5000][usize::try_from(seed / 40 % 3).unwrap()]);
         disk.crash_after(Some(seed % 40));
         while log.commit(1 + usize::try_from(seed % 29).unwrap()).is_ok() {}
@@ -163,7 +163,7 @@ fn a_changed_bit_is_an_error_that_names_file_and_offset_also_in_the_last_group()
         for records in 1..8 {
             log.commit(records).unwrap();
         }
-        // Which has tests of its own.
+        // The control file has tests of its own.
         disk.remove(CONTROL).unwrap();
         let (name, offset) = disk.flip_bit().unwrap();
         match read(&disk) {
@@ -197,7 +197,7 @@ fn room_is_made_ahead_and_is_no_part_of_the_log() {
     log.writer.close().unwrap();
     assert_eq!(read(&disk), Ok((numbers(60), false)));
 
-    // What is no zero there is found, sealed or not.
+    // A byte other than zero is found there, whether the segment is sealed or not.
     let name = log.writer.segments().last().unwrap().0.file_name();
     let mut bytes = read_file(&disk, &name, 1 << 20).unwrap();
     *bytes.last_mut().unwrap() = 1;

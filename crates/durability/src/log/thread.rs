@@ -10,7 +10,7 @@ use super::handle::LogHandle;
 use super::keeper::{OnReleased, start};
 use super::writer::Writer;
 
-/// The thread that writes and syncs; dropping writes what waits, then ends the log.
+/// The thread that writes and syncs. Dropping it writes the waiting records, then ends the log.
 #[derive(Debug)]
 pub struct LogThread {
     handle: LogHandle,
@@ -18,7 +18,7 @@ pub struct LogThread {
 }
 
 impl LogThread {
-    /// Starts the thread; the budget is told of the buffers.
+    /// Starts the thread; the budget is charged for the buffers.
     pub fn start(collector: Collector, writer: Writer, budget: Arc<Budget>, on_released: OnReleased) -> Result<Self> {
         let clock = Clock::real();
         let (handle, mut keeper) = start(collector, writer, budget, clock.clone(), on_released);
@@ -27,12 +27,12 @@ impl LogThread {
         Ok(Self { handle, thread: Some(thread) })
     }
 
-    /// Access for a partition.
+    /// Handle for a partition.
     pub fn handle(&self) -> LogHandle {
         self.handle.clone()
     }
 
-    /// Writes what waits and ends the log; an error if it has failed.
+    /// Writes the waiting records and ends the log; an error if it has failed.
     pub fn close(mut self) -> Result<()> {
         self.join();
         self.handle.check()

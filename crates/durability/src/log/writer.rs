@@ -1,4 +1,4 @@
-//! The side of the log that sees the disk.
+//! The part of the log that writes to the disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::disk::{AppendFile, Disk};
 /// ```
 ///
 /// Invariants:
-/// - behind the groups of a segment there are at most zeros, fewer than the room that is made at once
-/// - of the segments only the last has no seal; a segment is created after the seal of the one before
-///   it is durable, and its header is durable before anything stands behind it
+/// - only zeros follow the groups of a segment, fewer than the room made at once
+/// - only the last segment has no seal; a segment is created after the seal of the one before it is durable, and its
+///   header is durable before anything follows it
 /// - a group is written after the one before it is durable
-/// - after an error nothing is written any more
-/// - when a group is durable the directory's [`Control`] names the segment that it is in, and when the log is closed that it is
-///   ended
+/// - after an error nothing more is written
+/// - when a group is durable the directory's [`Control`] names its segment, and when the log is closed it says that the
+///   segment has ended
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
     identity: Identity,
     segment_bytes: u64,
-    /// Zeros that are put behind a group that has used up those there were.
+    /// Zeros appended after a group that has used up the earlier ones.
     room_bytes: u64,
     current: Option<Current>,
     next_segment: SegmentNumber,
@@ -61,11 +61,10 @@ impl Current {
         Ok(())
     }
 
-    /// Behind a group that has used up what there was, and not further than the segment may go: one that is
-    /// ended because it is full has none left.
+    /// Makes room behind a group that has used up the earlier room, but not beyond the segment's size: a segment that
+    /// ends because it is full has no room left.
     ///
-    /// An error is none of the log's, which needs no room: what is wrong with the file, the next group or the
-    /// sync is told if it matters to them.
+    /// Errors are ignored, because the log does not need room: if the file is at fault, the next write or sync fails.
     fn make_room(&mut self, bytes: u64, segment_bytes: u64) {
         let room = bytes.min(segment_bytes.saturating_sub(self.bytes));
         if self.bytes >= self.end && room > 0 && self.file.make_room(room).is_ok() {
@@ -74,27 +73,27 @@ impl Current {
     }
 }
 
-/// Where a log goes on.
+/// Where a log continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEnd {
     /// The sequence of the next record.
     pub next: Sequence,
     /// The number of the next segment.
     pub next_segment: SegmentNumber,
-    /// Segments that there are, all sealed and durable, with the sequence that each begins with. If there are
-    /// any, the directory's [`Control`] names the last.
+    /// Existing segments, all sealed and durable, each with its first sequence. If there are any, the directory's
+    /// [`Control`] names the last.
     pub segments: VecDeque<(SegmentNumber, Sequence)>,
 }
 
 impl LogEnd {
-    /// Of a new database.
+    /// End of the log of a new database.
     pub const fn empty() -> Self {
         Self { next: Sequence(1), next_segment: SegmentNumber::FIRST, segments: VecDeque::new() }
     }
 }
 
 impl Writer {
-    /// Goes on behind `end`, in a segment of its own, which is created with the first group.
+    /// A writer that continues after `end` in a segment of its own, which is created with the first group.
     pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
         let LogEnd { next, next_segment, segments } = end;
         let segments = Segments::new(segments);
@@ -102,7 +101,7 @@ impl Writer {
         Self { disk, identity, segment_bytes, room_bytes, current, next_segment, next, segments, failed }
     }
 
-    /// Has [room](super::LogSettings::room_bytes) made in its segments.
+    /// Makes [room](super::LogSettings::room_bytes) in its segments.
     #[must_use]
     pub fn with_room(mut self, bytes: u64) -> Self {
         self.room_bytes = bytes.min(ROOM_BYTES_MAX);
@@ -114,12 +113,12 @@ impl Writer {
         self.guard(|writer| writer.try_write(group))
     }
 
-    /// Makes durable what was written.
+    /// Makes the written groups durable.
     pub fn sync(&mut self) -> Result<()> {
         self.guard(|writer| {
             let Some(current) = &mut writer.current else { return Ok(()) };
             current.sync()?;
-            // Once for each segment, so that it is missed when it is gone.
+            // Once per segment, so that a missing segment is noticed.
             let segment = current.segment;
             if writer.segments.told() != Some(segment) {
                 Control { identity: writer.identity, log: LogExtent::UpTo(segment) }.write(&*writer.disk)?;
@@ -129,7 +128,7 @@ impl Writer {
         })
     }
 
-    /// Ends the log so that the next start knows it was ended and is whole.
+    /// Seals the log, so that the next start knows that it ended and is whole.
     pub fn close(&mut self) -> Result<()> {
         self.guard(|writer| {
             let Some(segment) = writer.current.as_ref().map(|current| current.segment) else { return Ok(()) };
@@ -140,8 +139,8 @@ impl Writer {
         })
     }
 
-    /// Removes segments of which every record is in a snapshot of the state up to `covered`, as
-    /// [`Segments::remove_covered`] does; an error of removing one is no end of the log.
+    /// Removes segments whose records are all in a snapshot of the state up to `covered`, like
+    /// [`Segments::remove_covered`]; failing to remove one does not end the log.
     pub fn remove_covered(&mut self, covered: Sequence) -> Result<()> {
         self.check()?;
         let removal = self.segments.remove_covered(&*self.disk, covered)?;
@@ -149,22 +148,22 @@ impl Writer {
         removal.kept.map_or(Ok(()), Err)
     }
 
-    /// The error after which nothing is written any more.
+    /// The error that has ended the log.
     pub fn check(&self) -> Result<()> {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The segments there are, with the sequence that each begins with.
+    /// The existing segments, each with its first sequence.
     pub fn segments(&self) -> impl Iterator<Item = (SegmentNumber, Sequence)> {
         self.segments.list().into_iter()
     }
 
-    /// Where they are.
+    /// Its disk.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)
     }
 
-    /// The segments there are, for whoever removes some of them.
+    /// The existing segments, shared with the thread that removes them.
     pub fn shared_segments(&self) -> Segments {
         self.segments.clone()
     }
@@ -210,7 +209,7 @@ impl Writer {
     fn begin_segment(disk: &dyn Disk, identity: Identity, segment: SegmentNumber, first: Sequence) -> Result<Current> {
         let mut file = disk.create(&segment.file_name())?;
         file.append(&SegmentHeader { identity, segment, first, semantics: Semantics::CURRENT }.to_bytes())?;
-        // So that a header that is not whole says that nothing stands behind it.
+        // So that an incomplete header implies that nothing follows it.
         file.sync()?;
         disk.sync_directory()?;
         Ok(Current { file, segment, bytes: SEGMENT_HEADER_BYTES as u64, end: 0, written: false })

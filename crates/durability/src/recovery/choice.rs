@@ -11,35 +11,35 @@ pub enum SnapshotState {
     Damaged,
 }
 
-/// The log, compared with the newest snapshot, or with sequence 0 without one. What comes first here is
-/// what counts if several are true.
+/// The log compared with the newest snapshot, or with sequence 0 without one. If several variants apply, the first
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogState {
-    /// The header of a segment, a group of the last one, or the directory's control file is damaged.
+    /// A segment's header, a group of the last segment, or the directory's control file is damaged.
     Damaged,
     /// A segment is missing between two others.
     Gap,
-    /// The directory's control file names a segment with a record, and there is none from that one on; or says that it is
-    /// ended, and its end is not there.
+    /// The directory's control file names a segment with a record, but neither it nor a later one exists; or says that
+    /// it has ended, but its end is missing.
     Missing,
     /// There is no record and never was.
     Absent,
-    /// It begins behind the first record that the snapshot does not cover.
+    /// It begins after the first record that the snapshot does not cover.
     Late,
     /// It ends before the snapshot.
     Early,
-    /// It ends in a group that was not written to its end; all else is as in `Whole`.
+    /// It ends in an incomplete group; otherwise as `Whole`.
     Torn,
-    /// It goes on from the snapshot and ends with a whole group.
+    /// It continues from the snapshot and ends with a whole group.
     Whole,
 }
 
-/// What to do.
+/// Action of recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// Begin a new database.
     Create,
-    /// Go on with the state of the files.
+    /// Recover the state of the files.
     Recover {
         /// Load the snapshot.
         load: bool,
@@ -48,12 +48,12 @@ pub enum Choice {
         /// Leave out the last group, which nobody was told of.
         cut: bool,
     },
-    /// Show the state of the last record before what is wrong, change nothing and say why. If there is no
-    /// snapshot and no record before it, there is nothing to show, and it is the same as to refuse.
+    /// Show the state before the damage, read-only, change nothing and say why. Without a snapshot or a record before
+    /// the damage there is nothing to show, and this is the same as `Refuse`.
     Show {
         /// Load the snapshot.
         load: bool,
-        /// What is wrong.
+        /// The problem.
         why: &'static str,
     },
     /// Change nothing and say why.
@@ -72,24 +72,24 @@ const LATE: &str = "the beginning of the log is missing";
 const MISSING: &str = "the end of the log is missing";
 const EARLY: &str = "the end of the log is missing: it was durable up to the snapshot";
 
-/// Records from the first on, as far as they go.
+/// Show the records from the first on, as far as they go.
 const fn records(why: &'static str) -> Choice {
     Choice::Show { load: false, why }
 }
 
-/// The snapshot, and the records behind it as far as they go.
+/// Show the snapshot and the following records, as far as they go.
 const fn all(why: &'static str) -> Choice {
     Choice::Show { load: true, why }
 }
 
 /// Log by snapshot: none, whole, damaged.
 ///
-/// An older snapshot is no way out of a damaged one: when the newer was complete, the log before it was
-/// removed. A snapshot without any log is a backup.
+/// An older snapshot cannot replace a damaged one: when the newer was complete, the log before it was removed. A
+/// snapshot without any log is a backup.
 ///
-/// What was acknowledged and is damaged or missing is not left out in silence. The state before it is only shown:
-/// nobody can write behind it, and everybody who tries is told. A record that changes other rows than when it ran
-/// first, or is damaged in a segment before the last, is only found during replay and treated in the same way.
+/// Acknowledged data that is damaged or missing is never skipped silently. The state before it is only shown: nobody
+/// can write after it, and every attempt reports the reason. A record that changes other rows than in its first run, or
+/// is damaged in a segment before the last, is found only during replay and treated in the same way.
 #[rustfmt::skip]
 const CHOICES: [(LogState, [Choice; 3]); 8] = [
     (LogState::Damaged, [records(DAMAGED),      all(DAMAGED), SNAPSHOT]),

@@ -20,8 +20,8 @@ use thermocline_types::{Error, Result};
 
 use super::{Reading, SnapshotRows};
 
-/// Puts all rows into empty partitions, in this thread if it is to be one. Rows of tables that are `replicated` are for
-/// all of them.
+/// Puts all rows into empty partitions; in this thread if `threads` is one. Rows of `replicated` tables go into all of
+/// them.
 pub(super) fn fill<'p>(
     mut partitions: impl ExactSizeIterator<Item = &'p mut Partition> + Send,
     threads: usize,
@@ -46,7 +46,7 @@ pub(super) fn fill<'p>(
                     let Some(partition) = partitions.lock().next() else { break };
                     let filled = caught("loading rows", || {
                         filling.fill(partition, &mut |rows| {
-                            // The receiver is there as long as this thread.
+                            // The receiver outlives this thread.
                             let _ = counted.send(rows);
                         })
                     });
@@ -69,13 +69,13 @@ pub(super) fn fill<'p>(
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// What all threads share.
+/// State shared by all threads.
 #[derive(Clone, Copy)]
 struct Filling<'a> {
     rows: &'a SnapshotRows<'a>,
     replicated: &'a BTreeSet<TableId>,
     reading: Reading,
-    /// Another partition has failed.
+    /// Set when another partition has failed.
     stopped: &'a AtomicBool,
 }
 

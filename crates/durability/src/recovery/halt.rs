@@ -2,14 +2,14 @@ use thermocline_types::Error;
 
 use super::ReadOnly;
 
-/// Why a replay has no state to give.
+/// Reason why a replay ended without a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halt {
-    /// A record did something else than it did when it ran first. What it did is in the state, so the state of the
-    /// record before it needs another replay, which ends there.
+    /// A record did not do what it did in its first run. The state includes its changes, so the state before it needs
+    /// another replay that ends there.
     Differs(Box<ReadOnly>),
-    /// Nothing can be shown: files that cannot be read, or of a newer version, a damaged snapshot, a procedure that
-    /// the program has not registered.
+    /// Nothing can be shown: unreadable files, files of a newer version, a damaged snapshot, or a procedure that the
+    /// program has not registered.
     Failed(Error),
 }
 
@@ -20,7 +20,7 @@ impl From<Error> for Halt {
 }
 
 impl Halt {
-    /// The error, for those who need the state of the last record.
+    /// The error, for callers that need the state of the last record.
     pub fn into_error(self) -> Error {
         match self {
             Self::Differs(read_only) => read_only.cause,

@@ -1,4 +1,4 @@
-//! From the files of a database to its state: the newest snapshot, and the log behind it.
+//! Recovery of a database's state from its files: the newest snapshot, and the log after it.
 //!
 //! ```text
 //!            Plan::make             Plan::replay                              Plan::repair
@@ -8,14 +8,13 @@
 //!                            +--> something is wrong behind record N: state of record N, to be read (ReadOnly)
 //! ```
 //!
-//! The choice for each combination of what snapshots and log can be is one table ([`choose`]).
-//! Planning and replaying change nothing, so that a database can be checked as it is, and one whose state is not that
-//! of its last record keeps its files. Repairing rewrites the last segment, because nothing that an earlier process
-//! wrote there can be trusted to be on the disk: it may have ended between a write and its sync, or because a sync
-//! failed, and what is readable then may be gone after the next power loss. Without room for that, the state can be
-//! read until there is some.
+//! One table ([`choose`]) decides for each combination of states of snapshots and log. Planning and replaying change
+//! nothing, so that a database can be checked in place, and a database that cannot be recovered to its last record
+//! keeps its files. Repairing rewrites the last segment, because writes of an earlier process cannot be trusted to be
+//! on the disk: the process may have ended between a write and its sync, or because a sync failed, and readable bytes
+//! may then be gone after the next power loss. While the disk has no room for the rewrite, the database is read-only.
 //!
-//! Left out: what procedures and statements do ([`Execute`] is for the engine).
+//! Left out: execution of procedures and statements ([`Execute`], implemented by the engine).
 
 mod choice;
 mod filling;
@@ -50,18 +49,18 @@ pub trait Replay {
     /// All tables, indexes and procedures of the snapshot.
     fn definitions(&mut self, identity: Identity, sql: &str) -> Result<()>;
 
-    /// All rows of the snapshot, each of them once. `loaded` is to be told of how many there are more.
+    /// All rows of the snapshot, each once. Calls `loaded` with the number of further rows loaded.
     fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()>;
 
-    /// Does what a record says that ran with these semantics; an error if that has another digest than it had: see
+    /// Executes a record that first ran with these semantics; an error if its digest differs from the logged one: see
     /// [`verify_digest`].
     fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()>;
 
-    /// Nothing comes after this.
+    /// Called last.
     fn finish(&mut self) -> Result<()>;
 }
 
-/// An error unless a record, executed again, wrote what it wrote the first time.
+/// An error unless a record, executed again, wrote the same as in its first run.
 pub fn verify_digest(record: &Record<'_>, digest: u64) -> Result<()> {
     if record.digest == digest {
         return Ok(());
@@ -72,7 +71,7 @@ pub fn verify_digest(record: &Record<'_>, digest: u64) -> Result<()> {
     )))
 }
 
-/// A record as errors name it.
+/// A record as errors describe it.
 struct Described<'a>(&'a Record<'a>);
 
 /// Characters of a statement that errors show.
@@ -99,11 +98,11 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// The state of a directory: plan, replay and repair. A database that is new has no identity in its
-/// plan and nothing is replayed; `replay` is made once it is known how many partitions there are, and once more if
-/// the state before a record is wanted that turned out to do something else than it did.
+/// Plans, replays and repairs a directory. A new database has no identity in its plan and nothing is replayed. `replay`
+/// makes the state once the number of partitions is known, and again if a record turns out to do something else than in
+/// its first run, to get the state before it.
 ///
-/// A state that is [to be read](Recovered::read_only) leaves the directory as it is.
+/// A [read-only](Recovered::read_only) state leaves the directory unchanged.
 pub fn recover<R: Replay>(
     disk: &dyn crate::disk::Disk,
     replay: impl FnMut(Option<Identity>) -> Result<R>,
@@ -112,7 +111,7 @@ pub fn recover<R: Replay>(
     recover_planned(&Plan::make(disk)?, disk, replay, progress)
 }
 
-/// The same of a directory that has not changed since it was looked at.
+/// [`recover`] for a directory that has not changed since `plan` was made.
 pub fn recover_planned<R: Replay>(
     plan: &Plan,
     disk: &dyn crate::disk::Disk,
@@ -122,7 +121,7 @@ pub fn recover_planned<R: Replay>(
     let mut state = replay(plan.identity())?;
     let recovered = match plan.replay(disk, &mut state, progress) {
         Err(Halt::Differs(read_only)) => {
-            // What it has done so far is in the way, and so is its memory.
+            // Its changes are not wanted, and its memory is needed.
             drop(state);
             state = replay(plan.identity())?;
             let before = plan.replay_until(disk, &mut state, read_only.until, progress);
@@ -136,7 +135,7 @@ pub fn recover_planned<R: Replay>(
     }
     match plan.repair(disk) {
         Ok(end) => Ok((state, Recovered { end, ..recovered })),
-        // What is there can be read without room for more.
+        // The existing state can be read without room for more.
         Err(cause @ Error::DiskFull(_)) => {
             let until = Sequence(recovered.end.next.0.saturating_sub(1));
             let read_only = Some(ReadOnly { until, cause, older: None });

@@ -1,4 +1,4 @@
-//! Reading what there is, and acting on it.
+//! Reads the files of a database and acts on them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,34 +20,34 @@ use crate::snapshot::{Manifest, list_snapshots, remove_snapshots, remove_unfinis
 /// Bytes copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What the files of a database are, and what is to be done about them.
+/// Files of a database, and the recovery planned from them.
 #[derive(Debug)]
 pub struct Plan {
     snapshot_state: SnapshotState,
     log_state: LogState,
-    /// The error that says what is damaged and where.
+    /// First damage found, with its place.
     damage: Option<Error>,
     identity: Option<Identity>,
     pub(super) snapshot: Option<Manifest>,
-    /// Where the newest snapshot is, whole or not; zero without one.
+    /// Position of the newest snapshot, whole or not; zero without one.
     pub(super) position: Sequence,
-    /// What the directory says of itself; `None` if that is nothing, or damaged.
+    /// The directory's control file; `None` if it is missing or damaged.
     control: Option<Control>,
     pub(super) log: Log,
-    /// What stops a replay; `None` if nothing does.
+    /// Stops a replay; `None` if nothing does.
     interrupt: Option<Arc<Interrupt>>,
 }
 
 /// The segments, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Those with records and a header that can be read, and the sequence that each begins with.
+    /// Segments with records and a readable header, each with its first sequence.
     segments: VecDeque<(SegmentNumber, Sequence)>,
-    /// Where the groups of the last of them end, and whether more stands behind.
+    /// End of the groups of the last segment.
     pub(super) end: u64,
-    /// A segment behind them that has no records.
+    /// A segment after them without records.
     empty: Option<SegmentNumber>,
-    /// How many partitions the database had in each segment whose header can be read.
+    /// Number of partitions named by each segment whose header can be read.
     partitions: Vec<(SegmentNumber, u16)>,
     /// The sequence after the last record.
     next: Option<Sequence>,
@@ -56,7 +56,7 @@ pub(super) struct Log {
     torn: bool,
 }
 
-/// How far recovery is.
+/// Progress of recovery.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Rows loaded from the snapshot.
@@ -65,33 +65,33 @@ pub struct Progress {
     pub rows_total: u64,
     /// Bytes of the log replayed.
     pub log_bytes: u64,
-    /// Bytes of the log that are not covered by the snapshot, or not much more.
+    /// Bytes of the log not covered by the snapshot, or slightly more.
     pub log_bytes_total: u64,
     /// Records replayed.
     pub records: u64,
 }
 
-/// Where a recovered database goes on.
+/// State from which a recovered database continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// Where the log goes on.
+    /// Where the log continues.
     pub end: LogEnd,
-    /// The largest number of a transaction in the files.
+    /// Largest transaction number in the files.
     pub transaction: TransactionId,
-    /// The latest timestamp in the files; time goes on from there even if the clock was set back.
+    /// Latest timestamp in the files; time continues from there even if the clock was set back.
     pub timestamp: Micros,
-    /// What was read.
+    /// Amounts read.
     pub progress: Progress,
-    /// Whether the last group was left out, because it was not written to its end.
+    /// Whether the last group was left out because it was incomplete.
     pub cut: bool,
-    /// The oldest semantics that replayed records ran with, if they are older than this program's.
+    /// Oldest semantics that replayed records ran with, if older than this program's.
     pub older: Option<Semantics>,
     /// Why this is not the state of the last record; `None` if it is.
     pub read_only: Option<ReadOnly>,
 }
 
 impl Plan {
-    /// Looks at all files; changes nothing. An error is one of reading, not of what was read.
+    /// Reads all files and changes nothing. Only I/O errors are returned; damage is part of the plan.
     pub fn make(disk: &dyn Disk) -> Result<Self> {
         let (control, control_damage) = match Control::read(disk) {
             Err(error @ Error::Corrupt(_)) => (None, Some(error)),
@@ -122,7 +122,7 @@ impl Plan {
             (None, None) => SnapshotState::None,
         };
         let position = position.unwrap_or(Sequence::ZERO);
-        // A snapshot with another number of partitions than the control file is what has given them to the database.
+        // A snapshot whose number of partitions differs from the control file's is the one that changed it.
         let mut identity = snapshot.as_ref().map(Manifest::identity).or(control.map(|control| control.identity));
         let (log, gap, log_damage) = Log::look(disk, &mut identity)?;
         let log_damage = log_damage.or_else(|| log.of_other_partitions(identity?, position));
@@ -132,7 +132,7 @@ impl Plan {
             true => LogState::Gap,
             false => log.state(position),
         };
-        // That of a snapshot comes first: without it the others would not matter.
+        // Damage of the snapshot comes first: without it the rest would not matter.
         damage = damage.or(control_damage).or(log_damage);
         let newest = log.segments.back().map(|(newest, _)| *newest);
         let missing = match control.map(|control| control.log) {
@@ -153,18 +153,18 @@ impl Plan {
         Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log, interrupt })
     }
 
-    /// The same with replays that can be stopped.
+    /// Lets `interrupt` stop its replays.
     #[must_use]
     pub fn with_interrupt(self, interrupt: &Arc<Interrupt>) -> Self {
         Self { interrupt: Some(Arc::clone(interrupt)), ..self }
     }
 
-    /// What the files are now, with the same that stops a replay.
+    /// Plans again from the current files, with the same interrupt.
     pub fn made_again(&self, disk: &dyn Disk) -> Result<Self> {
         Ok(Self { interrupt: self.interrupt.clone(), ..Self::make(disk)? })
     }
 
-    /// An error once a replay is to stop.
+    /// An error once the replay is to stop.
     pub fn check_interrupt(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
     }
@@ -177,7 +177,7 @@ impl Plan {
         }
     }
 
-    /// About how many bytes a replay reads.
+    /// Approximate number of bytes that a replay reads.
     pub fn bytes(&self, disk: &dyn Disk) -> Result<u64> {
         let rows: u64 = self.snapshot.iter().flat_map(|snapshot| &snapshot.partitions).map(|file| file.bytes).sum();
         let mut log = 0;
@@ -187,12 +187,12 @@ impl Plan {
         Ok(rows + log)
     }
 
-    /// What to do.
+    /// The choice for these files.
     pub fn choice(&self) -> Choice {
         choose(self.snapshot_state, self.log_state)
     }
 
-    /// What the files say of the database; `None` if there are none.
+    /// Identity of the database; `None` if there are no files.
     pub const fn identity(&self) -> Option<Identity> {
         self.identity
     }
@@ -202,7 +202,7 @@ impl Plan {
         self.snapshot.as_ref()
     }
 
-    /// What is wrong with the files; `None` if they give the state of the last record.
+    /// The problem with the files; `None` if they give the state of the last record.
     pub fn wrong(&self) -> Option<Error> {
         let (Choice::Refuse(why) | Choice::Show { why, .. }) = self.choice() else { return None };
         Some(Error::corrupt(match &self.damage {
@@ -211,7 +211,7 @@ impl Plan {
         }))
     }
 
-    /// Where the log goes on.
+    /// Where the log continues.
     pub fn log_end(&self) -> LogEnd {
         let next = self.log.next.unwrap_or(self.position.next());
         let behind = self.log.segments.back().map_or(SegmentNumber::FIRST, |(last, _)| last.next());
@@ -219,9 +219,9 @@ impl Plan {
         LogEnd { next, next_segment, segments: self.log.segments.clone() }
     }
 
-    /// Makes the directory one that a log can go on in: what was never finished is removed, and the last
-    /// segment replaced by a copy of its whole groups that is durable and sealed. Ending in the middle is
-    /// no harm. What is wrong is left as it is, with an error.
+    /// Prepares the directory for a log that continues: removes unfinished files, and replaces the last segment by a
+    /// copy of its whole groups that is durable and sealed. Stopping in the middle does no harm. If something is wrong
+    /// with the files, returns an error and changes nothing.
     pub fn repair(&self, disk: &dyn Disk) -> Result<LogEnd> {
         self.wrong().map_or(Ok(()), Err)?;
         remove_unfinished(disk)?;
@@ -237,7 +237,7 @@ impl Plan {
             let name = last.file_name();
             let temporary = format!("{name}{TEMPORARY}");
             if let Err(error) = self.copy_sealed(disk, *last, end.next, &temporary) {
-                // Of a full disk it would keep the room that somebody makes for it.
+                // On a full disk the copy would occupy the room that somebody frees for it.
                 let _ = disk.remove(&temporary);
                 return Err(error);
             }
@@ -253,7 +253,7 @@ impl Plan {
         Ok(end)
     }
 
-    /// Copies the whole groups of the last segment, with an end behind them, into a durable file.
+    /// Copies the whole groups of the last segment, followed by a seal, into a durable file.
     fn copy_sealed(&self, disk: &dyn Disk, last: SegmentNumber, next: Sequence, into: &str) -> Result<()> {
         let name = last.file_name();
         let from = disk.open(&name)?;
@@ -273,8 +273,8 @@ impl Plan {
         to.sync()
     }
 
-    /// Feeds the snapshot and the records behind it to `replay`; changes nothing on the disk. Where the log does
-    /// not go on to its end, the state of the last record before that is [one to be read](Recovered::read_only).
+    /// Feeds the snapshot and the records after it to `replay`; changes nothing on the disk. If the log cannot be
+    /// replayed to its end, the state of the last good record is [read-only](Recovered::read_only).
     pub fn replay(
         &self,
         disk: &dyn Disk,
@@ -284,7 +284,7 @@ impl Plan {
         self.replay_until(disk, replay, Sequence(u64::MAX), report)
     }
 
-    /// The same without the records behind this one.
+    /// [`replay`](Self::replay) up to and including this record.
     pub fn replay_until(
         &self,
         disk: &dyn Disk,
@@ -296,7 +296,7 @@ impl Plan {
         Run::new(self, disk, replay, report).run(until, self.log_state == LogState::Torn)
     }
 
-    /// The segments that have a record behind the snapshot, and perhaps one more.
+    /// The segments that have a record after the snapshot, and perhaps one more.
     pub(super) fn uncovered(&self) -> Vec<SegmentNumber> {
         let segments = &self.log.segments;
         let from = segments.iter().rposition(|(_, first)| *first <= self.position.next()).unwrap_or(0);
@@ -327,15 +327,15 @@ pub(super) fn unfinished(segment: SegmentNumber) -> Error {
 }
 
 impl Log {
-    /// Looks at all segments' headers and at all of the last one; also says whether a segment is missing between
-    /// two others, and what is damaged first.
+    /// Reads all segments' headers and all of the last segment; also returns whether a segment is missing between two
+    /// others, and the first damage.
     fn look(disk: &dyn Disk, identity: &mut Option<Identity>) -> Result<(Self, bool, Option<Error>)> {
         let (mut log, mut damage) = (Self::default(), None);
         let numbers = list_segments(disk)?;
         let gap = numbers.windows(2).any(|pair| matches!(pair, [one, other] if one.next() != *other));
         for (place, number) in numbers.iter().enumerate() {
             match log.look_at(disk, *number, place + 1 == numbers.len(), identity) {
-                // Others may go on from the snapshot all the same.
+                // Other segments may still continue from the snapshot.
                 Err(error @ Error::Corrupt(_)) => damage = damage.or(Some(error)),
                 looked => looked?,
             }
@@ -368,7 +368,7 @@ impl Log {
         }
     }
 
-    /// Reads the last segment to its end; false if it has no records.
+    /// Reads the last segment to its end; returns false if it has no records.
     fn look_at_last(&mut self, mut reader: SegmentReader) -> Result<bool> {
         loop {
             self.end = reader.offset();
@@ -389,7 +389,7 @@ impl Log {
         Ok(first != self.next)
     }
 
-    /// The last segment has no records: the one before it says where the log ends.
+    /// Finds the end of the log in the segment before the last, which has no records.
     fn look_before(&mut self, disk: &dyn Disk, identity: Option<Identity>, empty: SegmentNumber) -> Result<()> {
         self.empty = Some(empty);
         let Some((before, _)) = self.segments.back() else { return Ok(()) };
@@ -411,8 +411,7 @@ impl Log {
         Ok(())
     }
 
-    /// What is wrong with segments of a time when the database had another number of partitions, which only a snapshot
-    /// behind them can change.
+    /// Error for segments written with another number of partitions, which only a later snapshot can change.
     fn of_other_partitions(&self, identity: Identity, position: Sequence) -> Option<Error> {
         let end_of = |number: SegmentNumber| {
             let behind = self.segments.iter().find(|(segment, _)| *segment > number);
@@ -425,7 +424,7 @@ impl Log {
         Some(of_other_partitions(*number, *partitions, identity))
     }
 
-    /// Compared with a snapshot at this position.
+    /// State of the log compared with a snapshot at this position.
     fn state(&self, position: Sequence) -> LogState {
         let Some(next) = self.next else { return LogState::Absent };
         match self.segments.front() {

@@ -5,25 +5,25 @@ use thermocline_types::{Class, Error};
 
 use crate::Semantics;
 
-/// Why a database is read-only, and which state it shows.
+/// Reason why a database is read-only, and the state that it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOnly {
-    /// The last record of the state that is shown.
+    /// Last record of the state shown.
     pub until: Sequence,
-    /// What is wrong, and where.
+    /// The problem and its place.
     pub cause: Error,
-    /// The semantics that the records behind it ran with, if they are older than this program's.
+    /// Semantics that the records after it ran with, if older than this program's.
     pub older: Option<Semantics>,
 }
 
 impl ReadOnly {
-    /// What whoever wants to write is told.
+    /// Error for writers.
     pub fn refusal(&self) -> Error {
         Class::ReadOnly.error(self)
     }
 }
 
-/// What is wrong, what is shown, and how to go on.
+/// The problem, the state shown, and how to go on.
 impl fmt::Display for ReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { until, cause, older } = self;

@@ -1,4 +1,4 @@
-//! A replay into partitions.
+//! Replay into partitions.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,23 +16,23 @@ use super::{Described, Replay, SnapshotRows, verify_digest};
 use crate::Semantics;
 use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record};
 
-/// Runs what a record says, as when it ran first.
+/// Executes the commands of records as in their first run.
 pub trait Execute {
-    /// A procedure.
+    /// Runs a procedure.
     fn call(&mut self, scope: &mut Scope<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()>;
 
-    /// A statement.
+    /// Runs a statement.
     fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()>;
 
-    /// The schema is another one.
+    /// Called when the schema has changed.
     fn defined(&mut self, schema: &Schema);
 }
 
 /// The partitions of a database that is being recovered.
 ///
-/// Rows of a snapshot are loaded by a thread for each partition, as far as there are processors. The log is replayed in
-/// one: what that saves against the first run (queues, waiting, the log) is more than what several partitions side by
-/// side would give, and order between partitions costs nothing.
+/// One thread per partition, up to the number of processors, loads the rows of a snapshot. A single thread replays the
+/// log: what it saves over the first run (queues, waiting, the log) is more than replaying several partitions in
+/// parallel would gain, and order between partitions costs nothing.
 #[derive(Debug)]
 pub struct Rebuild<X> {
     members: Vec<Member>,
@@ -40,15 +40,15 @@ pub struct Rebuild<X> {
     threads: usize,
     schema: Schema,
     execute: X,
-    /// Of a transaction whose last record has not come yet; `None` between two transactions.
+    /// Rows of a transaction whose last record has not come yet; `None` between two transactions.
     parts: Option<Parts>,
 }
 
-/// Rows of a transaction's records but for the last.
+/// Rows of all of a transaction's records but the last.
 #[derive(Debug)]
 struct Parts {
     transaction: TransactionId,
-    /// With the place of each image in `images`; `None` for a row that is gone.
+    /// Each with the range of its image in `images`; `None` for a removed row.
     rows: Vec<(PartitionId, TableId, TupleId, Option<Range<usize>>)>,
     images: Vec<u8>,
 }
@@ -78,8 +78,8 @@ impl Parts {
 }
 
 impl<X: Execute> Rebuild<X> {
-    /// Empty partitions, as many as the database has. What was committed fits into memory whatever the
-    /// order in which it comes back, so the budget should not be asked: see [`Budget::unlimited`].
+    /// Empty partitions, as many as the database has. What was committed fits into memory in whatever order replay
+    /// brings it back, so the budget should refuse nothing: see [`Budget::unlimited`].
     pub fn new(identity: Identity, budget: &Arc<Budget>, undo_bytes_max: usize, seed: u64, execute: X) -> Self {
         let count = u32::from(identity.partitions);
         let members = (0..identity.partitions)
@@ -89,13 +89,13 @@ impl<X: Execute> Rebuild<X> {
         Self { members, threads, schema: Schema::default(), execute, parts: None }
     }
 
-    /// The same in so many threads; with one, files are read in the same order each time.
+    /// Uses this many threads; with one, files are read in the same order each time.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// What has been rebuilt.
+    /// The rebuilt partitions and schema.
     pub fn into_parts(self) -> (Vec<Member>, Schema, X) {
         (self.members, self.schema, self.execute)
     }
@@ -108,8 +108,8 @@ impl<X: Execute> Rebuild<X> {
         Ok(())
     }
 
-    /// Writes rows as they were. There is no digest to compare: it is of all changes, and these are the
-    /// last of each row, which the record's checksum covers.
+    /// Writes logged rows. There is no digest to compare: it covers all changes, while these are the last images of
+    /// each row, which the record's checksum covers.
     fn effects(&mut self, effects: &Effects<'_>) -> Result<()> {
         let parts = self.parts.take();
         let mut rows: Vec<_> = parts.iter().flat_map(Parts::effects).collect();
@@ -126,8 +126,7 @@ impl<X: Execute> Rebuild<X> {
         Ok(())
     }
 
-    /// Removes what loads have left that are not over, and says which those are. What comes after this knows nothing of
-    /// them.
+    /// Removes the rows of unfinished loads and returns those loads. Nothing later in the log refers to them.
     pub fn take_back_loads(&mut self) -> Result<Vec<TableLoad>> {
         take_back_loads(&mut self.members)
     }
@@ -138,7 +137,7 @@ impl<X: Execute> Rebuild<X> {
             .ok_or_else(|| Error::corrupt(format_args!("a log record of partition {}, which there is not", id.0)))
     }
 
-    /// Runs a body over the partitions that it ran over, compares digests and keeps the changes.
+    /// Runs a body over its partitions, compares digests and keeps the changes.
     fn execute(
         &mut self,
         (record, semantics): (&Record<'_>, Semantics),
@@ -147,7 +146,7 @@ impl<X: Execute> Rebuild<X> {
         for partition in record.partitions.iter() {
             self.member(partition)?;
         }
-        // What ran over some of several asks for none of the others, so it may have them all.
+        // A command that ran over several partitions uses no others, so it may have all of them.
         let members = match record.partitions.single() {
             Some(PartitionId(id)) => self.members.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
             None => &mut self.members,
@@ -166,15 +165,15 @@ impl<X: Execute> Rebuild<X> {
     }
 }
 
-/// The same with the partitions of a database that has been rebuilt.
+/// [`Rebuild::take_back_loads`] for the partitions of a rebuilt database.
 pub fn take_back_loads(members: &mut [Member]) -> Result<Vec<TableLoad>> {
     let loads: BTreeSet<_> = members.iter().flat_map(|member| member.partition.loads()).collect();
     loads.iter().try_for_each(|load| end_load(members, *load, LoadOutcome::TakenBack))?;
     Ok(loads.into_iter().collect())
 }
 
-/// The records of loads that recovery has taken back, which come before anything else: what comes next gets the ids of
-/// the rows that are gone.
+/// Records for the loads that recovery has taken back. They precede everything else, because later rows get the ids of
+/// the removed rows.
 pub fn taken_back(loads: &[TableLoad], transaction: TransactionId, timestamp: Micros) -> Result<Batch> {
     let mut batch = Batch::default();
     let head = log::Head { transaction, timestamp, seed: 0, digest: Digest::EMPTY.bits(), partitions: &[] };
@@ -198,7 +197,7 @@ pub fn insert_hidden(scope: &mut Scope<'_>, load: TableLoad, images: Images<'_>)
     })
 }
 
-/// What cannot be: all records of a transaction are in one group.
+/// Cannot happen: all records of a transaction are in one group.
 fn unfinished(transaction: TransactionId) -> Error {
     Error::corrupt(format_args!("the log has not all records of transaction {}", transaction.0))
 }
@@ -206,7 +205,7 @@ fn unfinished(transaction: TransactionId) -> Error {
 #[cold]
 fn failed(record: &Record<'_>, error: Error) -> Error {
     match error {
-        // Not the record's.
+        // Not an error of the record.
         error @ Error::CannotOpen(_) => error,
         error => Error::corrupt(format_args!("{} fails, and did not when it ran first: {error}", Described(record))),
     }

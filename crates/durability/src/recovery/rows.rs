@@ -9,10 +9,10 @@ use super::Plan;
 use crate::disk::Disk;
 use crate::snapshot::{Chunk, Manifest, RowFileReader, RowsHeader};
 
-/// Chunks that are read before they are asked for.
+/// Chunks read ahead.
 const CHUNKS_AHEAD: usize = 4;
 
-/// The rows of a snapshot, which any number of threads can read, each those of a partition.
+/// Rows of a snapshot; any number of threads can read them, each thread those of one partition.
 #[derive(Debug)]
 pub struct SnapshotRows<'a> {
     plan: &'a Plan,
@@ -20,12 +20,12 @@ pub struct SnapshotRows<'a> {
     snapshot: &'a Manifest,
 }
 
-/// Which thread reads a file.
+/// Thread that reads a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The one that asks for the rows.
+    /// The thread that asks for the rows.
     Inline,
-    /// One of its own, some chunks ahead.
+    /// A thread of its own, some chunks ahead.
     Ahead,
 }
 
@@ -39,11 +39,11 @@ impl<'a> SnapshotRows<'a> {
         self.plan.check_interrupt()
     }
 
-    /// Hands out the chunks of a partition's tables that are wanted. Those of a replicated table are in the file of the
-    /// first partition, and are for all of them.
+    /// Hands out the chunks of a partition's wanted tables. Rows of a replicated table are in the file of the first
+    /// partition and are for all partitions.
     ///
     /// # Errors
-    /// If the file cannot be read, or is damaged: which may be seen behind rows that were handed out.
+    /// If the file cannot be read or is damaged, which may be noticed after some rows were handed out.
     pub fn each_chunk(
         &self,
         partition: PartitionId,
@@ -70,7 +70,7 @@ impl<'a> SnapshotRows<'a> {
         let (used, spare) = mpsc::channel::<Vec<u8>>();
         thread::scope(|scope| {
             let run = move || {
-                // Whoever fails to handle a chunk takes no more of them.
+                // A receiver that failed takes no more chunks.
                 while reader.read_next(&mut chunk, &wanted)? && read.send(chunk).is_ok() {
                     chunk = spare.try_recv().unwrap_or_default();
                 }
@@ -80,7 +80,7 @@ impl<'a> SnapshotRows<'a> {
             let thread = thread.map_err(|error| Error::Io(format!("cannot start a thread: {error}").into()))?;
             for chunk in chunks {
                 each(&chunk)?;
-                // The reader may have come to its end.
+                // The reader may have finished.
                 let _ = used.send(chunk);
             }
             thread.join().unwrap_or_else(|_| Err(Error::internal("reading a snapshot panicked")))

@@ -1,4 +1,4 @@
-//! A replay under way.
+//! A replay in progress.
 
 use thermocline_machine::caught;
 use thermocline_machine::ids::{Micros, Sequence, TransactionId};
@@ -11,16 +11,16 @@ use crate::disk::Disk;
 use crate::log::{Body, LogEnd, Next, Opened, Record, SegmentNumber, SegmentReader};
 use crate::snapshot::read_definitions;
 
-/// The snapshot and the records behind it on their way to a state.
+/// Applies the snapshot and the records after it to a state.
 pub(super) struct Run<'a> {
     plan: &'a Plan,
     disk: &'a dyn Disk,
     replay: &'a mut dyn Replay,
     report: &'a mut dyn FnMut(&Progress),
     recovered: Recovered,
-    /// The last record of the last transaction that was replayed whole; that of the snapshot before the first.
+    /// Last record of the last transaction that was replayed completely; initially that of the snapshot.
     last: Sequence,
-    /// The transaction of which some records have been replayed and others not; `None` between two.
+    /// Transaction of which only some records have been replayed; `None` between two.
     open: Option<TransactionId>,
 }
 
@@ -46,11 +46,11 @@ impl<'a> Run<'a> {
         Self { plan, disk, replay, report, recovered, last, open: None }
     }
 
-    /// Loads and replays, up to this record.
+    /// Loads and replays up to and including this record.
     pub fn run(mut self, until: Sequence, torn: bool) -> Result<Recovered, Halt> {
         self.load()?;
         let stopped = match self.segments(until) {
-            // Nothing of the damaged group has been replayed.
+            // No record of the damaged group has been replayed.
             Err(Halt::Failed(error @ Error::Corrupt(_))) => Some(error),
             replayed => {
                 replayed?;
@@ -80,10 +80,10 @@ impl<'a> Run<'a> {
         self.plan.snapshot.is_none() && self.last == Sequence::ZERO
     }
 
-    /// What an error of what was replayed means.
+    /// Outcome of a replay that ended with this error.
     fn differs(&self, error: Error, older: Option<Semantics>) -> Halt {
         match error {
-            // A panic included.
+            // Includes panics.
             cause @ (Error::Corrupt(_) | Error::Internal(_)) if !self.is_empty() => {
                 Halt::Differs(Box::new(ReadOnly { until: self.last, cause, older }))
             }
@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The snapshot.
+    /// Loads the snapshot.
     fn load(&mut self) -> Result<()> {
         let Some(snapshot) = &self.plan.snapshot else { return Ok(()) };
         (self.recovered.transaction, self.recovered.timestamp) = (snapshot.transaction, snapshot.timestamp);
@@ -103,14 +103,14 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The log behind it.
+    /// Replays the log after it.
     fn segments(&mut self, until: Sequence) -> Result<(), Halt> {
         let segments = self.plan.uncovered();
         if let Some((_, before)) = segments.split_last() {
             for segment in before {
                 self.recovered.progress.log_bytes_total += self.disk.open(&segment.file_name())?.length()?;
             }
-            // Behind that there may be room, or a torn group.
+            // Room or a torn group may follow.
             self.recovered.progress.log_bytes_total += self.plan.log.end;
         }
         (self.report)(&self.recovered.progress);
@@ -132,8 +132,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Replays a segment that has to begin with the record `next`, or, if that is `None`, with one up to the first
-    /// behind the snapshot; gives back the sequence behind it, `None` if that would be too far.
+    /// Replays a segment that must begin with the record `next`, or, if that is `None`, at or before the first record
+    /// after the snapshot. Returns the sequence after the segment, or `None` once a record is past `until`.
     fn segment(
         &mut self,
         segment: SegmentNumber,

@@ -14,11 +14,11 @@ use crate::log::{
 use crate::snapshot::{SnapshotFile, SnapshotWriter, list_snapshots};
 
 const IDENTITY: Identity = Identity { database: DatabaseId(3), partitions: 2 };
-/// Records in the log of most tests, and where the snapshot is.
+/// Records in the log of most tests, and the snapshot's position.
 const RECORDS: u64 = 40;
 const POSITION: u64 = 17;
 
-/// A state that is the set of what was done: rows `n` and records `n` stand for the same.
+/// A state that is a set of numbers: row `n` and record `n` both add `n`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     numbers: BTreeSet<u64>,
@@ -85,7 +85,7 @@ impl Database {
         Self { writer: self.writer.with_room(bytes), ..self }
     }
 
-    /// One group of so many records.
+    /// One group of this many records.
     pub fn commit(&mut self, records: u64) -> Result<()> {
         let mut batch = Batch::default();
         for _ in 0..records {
@@ -166,7 +166,7 @@ const LOGS: [LogState; 8] = [
     LogState::Whole,
 ];
 
-/// A directory in this state; `None` if there can be none.
+/// A directory in this state; `None` if that is impossible.
 fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
     let database = Database::filled(snapshot);
     let first_after = |sequence: u64| {
@@ -196,7 +196,7 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
         LogState::Early => {
             let from = first_after(POSITION / 2);
             database.remove(|segment| segment >= from);
-            // Otherwise it would be missed without the snapshot.
+            // Otherwise it would be reported as missing without the snapshot.
             Control { identity: IDENTITY, log: LogExtent::UpTo(SegmentNumber::FIRST) }.write(&database.disk).unwrap();
             if snapshot == SnapshotState::None {
                 return None;
@@ -219,7 +219,7 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
     Some(database)
 }
 
-/// The last record that is before what is wrong, if there is one or a snapshot.
+/// Last record before the damage, if there is one or a snapshot.
 fn last_shown(database: &Database, snapshot: SnapshotState, log: LogState) -> Option<u64> {
     let segments: Vec<_> = database.writer.segments().collect();
     let (_, last) = segments.last().unwrap();
@@ -314,7 +314,7 @@ fn the_newest_segments_are_missed_whatever_the_snapshot_covers() {
                 format!("the end of the log is missing: control says that it goes up to {}", last.file_name());
             assert!(message.starts_with(&control) && message.ends_with(said), "{snapshot:?}: {message}");
         };
-        // Cut before its first record it is none either.
+        // A segment cut before its first record does not count either.
         database.disk.overwrite(&last.file_name(), whole[..100].to_vec());
         refused(&format!("it goes up to {}", before.file_name()));
         database.remove(|segment| segment == last);
@@ -345,7 +345,7 @@ fn a_closed_log_that_was_cut_is_read_and_not_written() {
     }
     database.disk.overwrite(&name, bytes[..bytes.len() - 1].to_vec());
     assert!(wrong(&database).contains("was written to its end"), "{}", wrong(&database));
-    // What is written next says that there is more.
+    // The next write shows that there was more.
     database.disk.overwrite(&name, bytes);
     let end = Plan::make(&database.disk).unwrap().repair(&database.disk).unwrap();
     assert_eq!(Control::read(&database.disk), Ok(Some(control)));
@@ -461,7 +461,7 @@ fn the_state_before_another_digest_can_be_read() {
     assert!(text.contains("restore DB NEWDB --until 1'"), "{text}");
     assert_eq!((read_only.refusal().sqlstate(), database.disk.operations()), ("25006", operations));
 
-    // The first record, and nothing before it.
+    // Only the first record.
     let mut database = Database::new(1);
     batch.definition(&head, "xyz").unwrap();
     database.collector.append(&mut batch, Micros(0)).unwrap();
@@ -497,7 +497,7 @@ fn a_database_survives_crashes_at_every_operation() {
                 }
             }
             assert!(disk.crashed(), "seed {seed}: nothing else fails");
-            // A recovery that is cut short, then one that is not.
+            // A recovery that is interrupted, then one that is not.
             let mut state = None;
             for attempt in 0..3 {
                 disk.restart(if random.one_in(2) { Crash::Power } else { Crash::Process });

@@ -13,7 +13,7 @@ use thermocline_types::{Error, Result};
 
 use super::rows::{CHUNK_BYTES, ChunkBuilder};
 
-/// Bytes of the budget that have to be free for memory to be kept.
+/// Bytes that must be free in the budget for spare memory to be kept.
 const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
 
 /// A partition's share of a snapshot.
@@ -26,19 +26,18 @@ const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
 ///                             +-- no memory for images, or a definition --> failed
 /// ```
 ///
-/// Rows may change faster than a disk takes images. If many wait, the partition's next transaction waits until some
-/// are written ([`PreImages::held_up`]): a row is copied once, so a copy ends after as much time as the disk needs for
-/// all rows, whatever transactions do.
+/// Rows may change faster than a disk takes images. If many wait, the partition's next transaction waits until some are
+/// written ([`PreImages::held_up`]): a row is copied once, so a copy takes as long as the disk needs for all rows,
+/// regardless of transactions.
 ///
-/// Each table keeps count of its rows in an `ScanFrontier`. Steps run in the partition's thread, between
-/// transactions; chunks are taken by whoever writes or reads them, which holds the lock for a moment.
-/// Dropping it ends the copying.
+/// Each table tracks its copied rows in a `ScanFrontier`. Steps run in the partition's thread, between transactions;
+/// chunks are taken by their writer or reader, which holds the lock for a moment. Dropping the copier ends the copying.
 #[derive(Debug)]
 pub struct Copier {
     state: Arc<Mutex<State>>,
 }
 
-/// What a step of copying came to.
+/// Result of a copying step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// There is more to copy.
@@ -47,19 +46,19 @@ pub enum Step {
     Done,
 }
 
-/// Invariant: `charged` is what the budget was told, and [`State::memory_bytes`] after each change.
+/// Invariant: `charged` is what the budget is charged, and equals [`State::memory_bytes`] after each change.
 #[derive(Debug)]
 struct State {
-    /// Tables that are not copied yet; the first is being copied.
+    /// Tables not copied yet; the first is being copied.
     tables: VecDeque<TableCopy>,
     open: ChunkBuilder,
-    /// Complete chunks that have not been taken.
+    /// Complete chunks that nobody has taken.
     chunks: VecDeque<Vec<u8>>,
     chunk_bytes: usize,
-    /// The memory of a chunk that was written, for the next one.
+    /// Memory of a written chunk, for the next one.
     spare: Vec<u8>,
     bytes_max: usize,
-    /// Chunks were taken, or it is over.
+    /// Advances when chunks were taken or copying ended.
     taken: Arc<EventCount>,
     failed: Option<Error>,
     budget: Arc<Budget>,
@@ -70,17 +69,17 @@ struct State {
 struct TableCopy {
     table: TableId,
     uncopied: ScanFrontier,
-    /// Images of rows that changed before their turn. Not in the chunk of the rows in turn: a chunk is of one
-    /// table, and those that change are of any.
+    /// Images of rows that changed before their turn. They are not in the chunk being filled: a chunk has rows of one
+    /// table, and these may be of any table.
     changed: ChunkBuilder,
-    /// Rows of loads that were not over at the barrier.
+    /// Rows of loads that were unfinished at the barrier.
     hidden: Vec<Hidden>,
 }
 
-/// Rows of a load that was not over at the barrier, and may be by now.
+/// Rows of a load that was unfinished at the barrier, and may be finished by now.
 #[derive(Debug)]
 struct Hidden {
-    /// The bitmap of then.
+    /// Their bitmap at the barrier.
     ids: Box<[u64]>,
     rows: ChunkBuilder,
 }
@@ -96,7 +95,7 @@ impl Hidden {
 }
 
 impl TableCopy {
-    /// Where the image of a row goes that was of a load; `None` if it was of none.
+    /// Chunk for the image of a load's row; `None` if the row belonged to no load.
     fn hidden(&mut self, id: TupleId) -> Option<&mut ChunkBuilder> {
         self.hidden.iter_mut().find(|hidden| hidden.contains(id)).map(|hidden| &mut hidden.rows)
     }
@@ -114,9 +113,9 @@ impl TableCopy {
 }
 
 impl Copier {
-    /// Starts with a partition that stands at the barrier. While more than `bytes_max` bytes wait in memory the
-    /// partition runs no further transaction; what the last one changed may be more. If there is no memory for it the
-    /// copy fails rather than take that of transactions.
+    /// Begins to copy a partition that stands at the barrier. While more than `bytes_max` bytes wait in memory, the
+    /// partition runs no further transaction; the changes of the last one may exceed the limit. Without memory the copy
+    /// fails rather than take that of transactions.
     ///
     /// Replicated tables are copied from the first partition only.
     pub fn begin(partition: &mut Partition, bytes_max: usize) -> Self {
@@ -149,7 +148,7 @@ impl Copier {
         Self { state }
     }
 
-    /// Looks at up to so many ids and copies the rows, up to about a chunk.
+    /// Visits up to `ids` ids and copies their rows, up to about a chunk.
     pub fn step(&self, partition: &Partition, ids: u32) -> Result<Step> {
         let state = &mut *self.state.lock();
         let (mut left, mut bytes) = (ids, 0);
@@ -188,12 +187,12 @@ impl Copier {
         }
         state.spare = Vec::new();
         state.charge();
-        // The last chunk may have been one too many.
+        // The last chunk may have exceeded the memory.
         state.check()?;
         Ok(Step::Done)
     }
 
-    /// A chunk to be written, if one is complete.
+    /// Takes a complete chunk, if there is one, to be written.
     pub fn take_chunk(&self) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         let chunk = state.chunks.pop_front()?;
@@ -203,17 +202,16 @@ impl Copier {
         Some(chunk)
     }
 
-    /// Whether so much waits that whoever writes it should not rest.
+    /// Whether so much waits that the writer should not rest.
     pub fn is_pressed(&self) -> bool {
         let state = self.state.lock();
         state.chunk_bytes > state.bytes_max / 4
     }
 
-    /// The memory of a chunk that was taken and is of no more use.
+    /// Returns the memory of a chunk that is no longer needed.
     pub fn give_back(&self, mut chunk: Vec<u8>) {
         let mut state = self.state.lock();
-        // One huge row does not keep its memory, and nothing does once all rows are copied, or where there is
-        // hardly enough of it.
+        // Memory of one huge row is not kept, nor any once all rows are copied or when memory is scarce.
         if !state.tables.is_empty()
             && state.budget.check_working(SPARE_ROOM).is_ok()
             && chunk.capacity() <= 2 * CHUNK_BYTES
@@ -225,7 +223,7 @@ impl Copier {
         }
     }
 
-    /// Ends the copying, also where somebody still has this: nobody takes chunks any more.
+    /// Ends the copying, even if the copier is still referenced: no more chunks will be taken.
     pub fn give_up(&self) {
         self.state.lock().fail(Error::Cancelled("the copy of the rows was given up".into()));
     }
@@ -247,7 +245,7 @@ impl State {
         self.pushed(chunk, self.open.memory_bytes() != before);
     }
 
-    /// Takes the chunk that a row completed, if it did; charges what changed.
+    /// Keeps the chunk that a row completed, if any, and charges changes in size.
     fn pushed(&mut self, chunk: Option<Vec<u8>>, resized: bool) {
         if chunk.is_none() && !resized {
             return;
@@ -324,7 +322,7 @@ impl PreImages for Watcher {
     fn held_up(&self) -> Option<Wait> {
         let state = self.state.upgrade()?;
         let state = state.lock();
-        // Before the bytes are looked at, which change under this lock only.
+        // Read before the bytes, which change only under this lock.
         let seen = state.taken.seen();
         (state.chunk_bytes > state.bytes_max).then(|| Wait::new(&state.taken, seen))
     }
@@ -332,7 +330,7 @@ impl PreImages for Watcher {
     fn defined(&mut self) {
         if let Some(state) = self.state.upgrade() {
             let state = &mut *state.lock();
-            // What is copied completely keeps its shape.
+            // Tables that are completely copied are not affected.
             if !state.tables.is_empty() {
                 state.fail(Error::Retry("the schema has changed while rows were copied".into()));
             }

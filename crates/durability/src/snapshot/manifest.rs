@@ -1,4 +1,4 @@
-//! What makes files a snapshot.
+//! Manifests, which make files a snapshot.
 
 use std::fmt::Write;
 
@@ -9,15 +9,15 @@ use thermocline_types::{Error, Result};
 use crate::Semantics;
 use crate::disk::{Disk, read_file};
 
-/// The format of manifests that this version writes, and the newest that it reads.
+/// Manifest format that this version writes, and the newest that it reads.
 const FORMAT_VERSION: u32 = 2;
-/// The last one whose manifests do not name the engine's semantics.
+/// Last format whose manifests do not name the engine's semantics.
 const WITHOUT_SEMANTICS: u32 = 1;
 
-/// Bytes of a manifest at most: a line for each partition that there can be.
+/// Maximum bytes of a manifest, which has a line for each possible partition.
 const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 
-/// What a snapshot is: a text file, so that a person can see what there is.
+/// Description of a snapshot; a text file, so that people can read it.
 ///
 /// ```text
 /// thermocline snapshot, format 2
@@ -35,15 +35,15 @@ const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 /// Checksums are CRC-32C, the last one of all lines before it. Format 1 had no line of the [`Semantics`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// The semantics that its rows and definitions came about with.
+    /// Semantics with which its rows and definitions were made.
     pub semantics: Semantics,
-    /// The database that it is of.
+    /// Its database.
     pub database: DatabaseId,
-    /// It holds what all records up to this one have done, and nothing of later ones.
+    /// It holds the effects of all records up to this one, and of none after it.
     pub position: Sequence,
-    /// The last transaction that had a number then.
+    /// Last transaction number given out by then.
     pub transaction: TransactionId,
-    /// When that was.
+    /// Timestamp of that transaction.
     pub timestamp: Micros,
     /// Bytes and checksum of the definitions.
     pub definitions: (u64, u32),
@@ -54,7 +54,7 @@ pub struct Manifest {
 /// The row file of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionRows {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
@@ -62,10 +62,10 @@ pub struct PartitionRows {
     pub checksum: u32,
 }
 
-/// A file of the snapshot at a position.
+/// File of the snapshot at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotFile {
-    /// What there is.
+    /// The manifest.
     Manifest(Sequence),
     /// Tables, indexes and procedures as SQL.
     Definitions(Sequence),
@@ -83,7 +83,7 @@ impl SnapshotFile {
         }
     }
 
-    /// The file of a snapshot with this name.
+    /// The snapshot file with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("snapshot-")?;
         let (position, rest) = rest.split_at_checked(20)?;
@@ -99,7 +99,7 @@ impl SnapshotFile {
         (file.name() == name).then_some(file)
     }
 
-    /// Its snapshot.
+    /// Position of its snapshot.
     pub const fn position(self) -> Sequence {
         match self {
             Self::Manifest(position) | Self::Definitions(position) | Self::Rows(position, _) => position,
@@ -132,7 +132,7 @@ pub fn read_definitions(disk: &dyn Disk, manifest: &Manifest) -> Result<String> 
 }
 
 impl Manifest {
-    /// Of which database.
+    /// Identity of its database.
     pub fn identity(&self) -> Identity {
         // A manifest with more does not parse.
         let partitions = u16::try_from(self.partitions.len()).unwrap_or(u16::MAX);
@@ -190,7 +190,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Accepts exactly what [`to_text`](Self::to_text) writes, and wrote in the versions before.
+    /// Accepts exactly what [`to_text`](Self::to_text) writes, or wrote in earlier versions.
     fn parse(text: &str, version: u32) -> Option<Self> {
         let mut lines = text.lines().skip(1);
         let mut number = |prefix: &str| lines.next()?.strip_prefix(prefix);

@@ -10,13 +10,13 @@
 //!  transactions after S -------------+                 manifest: now the snapshot exists
 //! ```
 //!
-//! Files of the snapshot at S: `snapshot-S.sql`, `snapshot-S-P.rows` for each partition P, and, written
-//! last, `snapshot-S.manifest` with the checksums of the others. Files without a manifest are what is
-//! left of a snapshot that was not finished.
+//! Files of the snapshot at S: `snapshot-S.sql`, `snapshot-S-P.rows` for each partition P, and, written last,
+//! `snapshot-S.manifest` with the checksums of the others. Files without a manifest are remains of an unfinished
+//! snapshot.
 //!
 //! [`Taking`] drives them, in the engine's threads and in the simulator alike.
 //!
-//! Left out: when to take one (`thermocline_transactions::database`), and what happens to it after a crash ([`crate::recovery`]).
+//! Left out: when to take one (`thermocline_transactions::database`), and recovery from it ([`crate::recovery`]).
 
 mod copier;
 mod manifest;

@@ -8,14 +8,14 @@ use thermocline_types::{Class, Result};
 use super::rows::ChunkBuilder;
 use super::writer::SnapshotWriter;
 
-/// Rows that are written between two questions whether to go on.
+/// Rows written between two calls of `check`.
 const ROWS_BETWEEN_CHECKS: u32 = 1 << 12;
 
-/// Writes the rows of all partitions as those of another number of them, each where the hash of its table's partition
-/// column says. Nothing runs meanwhile, and no load is under way. `check` is asked whether that is to stop.
+/// Writes the rows of all partitions as those of another number of partitions, each where the hash of its table's
+/// partition column puts it. No transaction or load runs meanwhile. `check` returns an error if this is to stop.
 ///
-/// A row that goes to another partition gets another id there, as any new one does; rows keep the order that they have,
-/// by partition and id. Those of a replicated table keep their ids.
+/// A row that moves to another partition gets a new id there; rows keep their order by partition and id. Rows of a
+/// replicated table keep their ids.
 pub fn write_redistributed(
     members: &[Member],
     writer: &mut SnapshotWriter,
@@ -41,7 +41,7 @@ pub fn write_redistributed(
                         ask(row, check)?;
                         let row = table.row(id)?;
                         let number = PartitionHash::of(row.value(column)).partition(writer.partitions().into());
-                        // It is less than the number of partitions.
+                        // The number is less than the number of partitions.
                         let partition = PartitionId(u16::try_from(number).unwrap_or(u16::MAX));
                         if let Some(file) = files.get_mut(usize::from(partition.0)) {
                             let id = file.next_id(definition)?;
@@ -68,7 +68,7 @@ fn ask(row: u32, check: &dyn Fn() -> Result<()>) -> Result<()> {
 #[derive(Debug, Default)]
 struct File {
     rows: ChunkBuilder,
-    /// The memory of a chunk that was written, for the next one.
+    /// Memory of a written chunk, for the next one.
     spare: Vec<u8>,
     next: u32,
 }

@@ -10,12 +10,12 @@ use super::manifest::{PartitionRows, SnapshotFile};
 use crate::disk::{Disk, ReadFile};
 use crate::log::{Bytes, put_at, put_counted};
 
-/// The format of row files that this version writes, and the newest that it reads.
+/// Row file format that this version writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 2;
-/// The oldest that it reads, which had no rows of loads.
+/// Oldest format that it reads, which had no rows of loads.
 const FIRST_VERSION: u32 = 1;
 
-/// Bytes of rows after which a chunk is complete; it has one row more at most.
+/// Bytes of rows after which a chunk is complete; it exceeds them by one row at most.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// Bytes of the header of a row file.
@@ -45,21 +45,21 @@ const CHUNK_HEADER_BYTES: usize = AT_COUNT + 4;
 const AT_CHUNK_CHECKSUM: usize = 4;
 const AT_TABLE: usize = AT_CHUNK_CHECKSUM + 4;
 const AT_COUNT: usize = AT_TABLE + 4;
-/// In the number of a table: its rows are of a load.
+/// Flag in a table number: the rows belong to a load.
 const OF_LOAD: u32 = 1 << 31;
 const LOAD_BYTES: usize = 8;
-/// Bytes of a chunk at most.
+/// Maximum bytes of a chunk.
 const CHUNK_BYTES_MAX: usize =
     CHUNK_HEADER_BYTES + LOAD_BYTES + CHUNK_BYTES + 8 + thermocline_tables::table::ROW_BYTES_MAX;
 
-/// What the header of a row file says.
+/// Header of a row file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsHeader {
-    /// The database that it is of.
+    /// Its database.
     pub database: DatabaseId,
     /// The snapshot's place in the log.
     pub position: Sequence,
-    /// Whose rows.
+    /// Partition of the rows.
     pub partition: PartitionId,
 }
 
@@ -82,25 +82,25 @@ impl RowsHeader {
     }
 }
 
-/// Rows being put into a chunk.
+/// Collects rows into a chunk.
 #[derive(Debug, Default)]
 pub(super) struct ChunkBuilder {
     bytes: Vec<u8>,
-    /// Whose; `None` before the first.
+    /// Table of the rows; `None` before the first.
     table: Option<TableId>,
-    /// `None` for rows that can be seen.
+    /// Load of the rows; `None` for visible rows.
     load: Option<LoadId>,
     count: u32,
 }
 
 impl ChunkBuilder {
-    /// For rows of a load that is not over.
+    /// A builder for rows of an unfinished load.
     pub fn of_load(load: LoadId) -> Self {
         Self { load: Some(load), ..Self::default() }
     }
 
-    /// Adds a row; gives back the chunk before it if that is complete or of another table. A new chunk takes
-    /// the memory of `spare`.
+    /// Adds a row; returns the previous chunk if that is complete or of another table. A new chunk takes the memory of
+    /// `spare`.
     pub fn push(&mut self, table: TableId, tuple: TupleId, image: &[u8], spare: &mut Vec<u8>) -> Option<Vec<u8>> {
         let complete = self.bytes.len() >= CHUNK_BYTES || self.table != Some(table);
         let chunk = if complete { self.take() } else { None };
@@ -114,7 +114,7 @@ impl ChunkBuilder {
         }
         let needed = 8 + image.len();
         if self.bytes.len() > CHUNK_BYTES / 4 && self.bytes.capacity() - self.bytes.len() < needed {
-            // To the end of the chunk, and not to twice as much.
+            // Grows to the end of the chunk instead of doubling.
             self.bytes.reserve_exact(CHUNK_BYTES.saturating_sub(self.bytes.len()) + needed);
         }
         self.bytes.extend_from_slice(&tuple.0.to_le_bytes());
@@ -142,7 +142,7 @@ impl ChunkBuilder {
 }
 const _: () = assert!(CHUNK_BYTES_MAX < u32::MAX as usize);
 
-/// Fills in the checksum of a chunk and gives back how many rows it has.
+/// Fills in the checksum of a chunk and returns its number of rows.
 pub(super) fn seal_chunk(chunk: &mut [u8]) -> u64 {
     let checksum = checksum_of(chunk);
     put_at(chunk, AT_CHUNK_CHECKSUM, &checksum.to_le_bytes());
@@ -159,9 +159,9 @@ fn checksum_of(chunk: &[u8]) -> u32 {
 pub struct Chunk<'a> {
     /// The table.
     pub table: TableId,
-    /// The load that the rows are of; `None` if they can be seen.
+    /// Load of the rows; `None` for visible rows.
     pub load: Option<LoadId>,
-    /// How many rows.
+    /// Number of rows.
     pub count: u32,
     rows: Bytes<'a>,
 }
@@ -173,7 +173,7 @@ impl<'a> Chunk<'a> {
         std::iter::from_fn(move || Some((TupleId(bytes.u32()?), bytes.counted()?)))
     }
 
-    /// A chunk that a [`RowFileReader`] has read; `None` for other bytes.
+    /// The chunk in bytes that a [`RowFileReader`] has read; `None` for other bytes.
     pub fn of_read(chunk: &'a [u8]) -> Option<Self> {
         let mut bytes = Bytes::new(chunk.get(AT_TABLE..)?);
         let (table, count) = (bytes.u32()?, bytes.u32()?);
@@ -181,7 +181,7 @@ impl<'a> Chunk<'a> {
         Some(Self { table: TableId(table & !OF_LOAD), load, count, rows: bytes })
     }
 
-    /// Checks a chunk; gives back the checksum of what is behind its own as well.
+    /// Checks a chunk; also returns the checksum of the bytes after its own checksum.
     fn parse(chunk: &'a [u8]) -> Option<(Self, u32)> {
         let parsed = Self::of_read(chunk)?;
         let mut rows = parsed.rows;
@@ -191,7 +191,7 @@ impl<'a> Chunk<'a> {
         }
         let (head, rest) = chunk.split_at_checked(AT_TABLE)?;
         let (length, checksum) = head.split_at_checked(AT_CHUNK_CHECKSUM)?;
-        // Read once, for two checksums.
+        // Computed once for two checksums.
         let behind = crc32c(rest);
         let is_whole = Bytes::new(checksum).u32()? == crc32c_combine(crc32c(length), behind, rest.len());
         (rows.is_empty() && is_whole).then_some((parsed, behind))
@@ -207,13 +207,13 @@ pub struct RowFileReader {
     offset: u64,
     rows: u64,
     checksum: u32,
-    /// Whether chunks were left out, so that the whole file's checksum and rows are not known.
+    /// Whether chunks were skipped, so that the whole file's checksum and row count are unknown.
     is_partial: bool,
     buffer: Vec<u8>,
 }
 
 impl RowFileReader {
-    /// Opens the file that a manifest speaks of. A file that is not that one is an error.
+    /// Opens the file that a manifest describes; any other file is an error.
     pub fn open(disk: &dyn Disk, header: RowsHeader, expected: PartitionRows) -> Result<Self> {
         let name = SnapshotFile::Rows(header.position, header.partition).name();
         let file = disk.open(&name)?;
@@ -240,7 +240,7 @@ impl RowFileReader {
         Ok(Self { name, file, expected, offset, rows: 0, checksum, is_partial: false, buffer: Vec::new() })
     }
 
-    /// The next chunk; `None` behind the last. An error names file and offset.
+    /// The next chunk; `None` after the last. An error names file and offset.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let read = self.read_next(&mut buffer, |_| true);
@@ -248,7 +248,7 @@ impl RowFileReader {
         Ok(if read? { Chunk::of_read(&self.buffer) } else { None })
     }
 
-    /// Reads the next chunk of a table that is wanted, which is [there](Chunk::of_read) then; false behind the last.
+    /// Reads the next chunk of a wanted table, for [`Chunk::of_read`]; returns false after the last.
     pub fn read_next(&mut self, chunk: &mut Vec<u8>, wanted: impl Fn(TableId) -> bool) -> Result<bool> {
         loop {
             let start = self.offset;
@@ -331,7 +331,7 @@ mod tests {
         for bit in 0..chunk.len() * 8 {
             let mut changed = chunk.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            // The length is checked against what was read, by the reader.
+            // The reader checks the length against what it read.
             assert!(Chunk::parse(&changed).is_none(), "bit {bit}");
         }
     }

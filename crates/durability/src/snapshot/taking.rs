@@ -10,7 +10,7 @@ use super::manifest::Manifest;
 use super::writer::{SnapshotWriter, remove_attempt, remove_snapshots};
 use crate::disk::Disk;
 
-/// Where a snapshot begins: all partitions stand at one place in the log and are watched from there on.
+/// Start of a snapshot: all partitions stand at one place in the log and are tracked from there on.
 #[derive(Debug)]
 pub struct Barrier {
     position: Sequence,
@@ -21,11 +21,11 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// While somebody has all partitions, and all that they ran is in the log up to `position`. `head` is
-    /// his own. Touches no disk, because the partitions wait.
+    /// Begins a snapshot while the caller has all partitions, and everything that they ran is in the log up to
+    /// `position`. `head` is the caller's own. Touches no disk, because the partitions wait.
     pub fn at(members: &mut [Member], head: Head, position: Sequence, schema: &Schema, bytes_max: usize) -> Self {
         let heads = members.iter().map(|member| member.transaction.head);
-        // Partitions number their transactions on their own.
+        // Partitions number their transactions independently.
         let (transaction, timestamp) = heads
             .fold((head.id, head.timestamp), |(id, timestamp), head| (id.max(head.id), timestamp.max(head.timestamp)));
         let copiers = members.iter_mut().map(|member| Copier::begin(&mut member.partition, bytes_max)).collect();
@@ -38,7 +38,7 @@ impl Barrier {
     }
 }
 
-/// A snapshot under way.
+/// A snapshot in progress.
 ///
 /// ```text
 ///  Barrier::at --> begin --> step, write, step, write ... --> is_copied --> complete
@@ -46,7 +46,7 @@ impl Barrier {
 ///                    +------------------------- abandon <-- an error ----------+
 /// ```
 ///
-/// Invariant: an error leaves the snapshots before it as they are; the caller abandons it.
+/// Invariant: an error leaves earlier snapshots unchanged; the caller abandons this one.
 #[derive(Debug)]
 pub struct Taking {
     disk: Arc<dyn Disk>,
@@ -56,8 +56,8 @@ pub struct Taking {
     position: Sequence,
 }
 
-/// A partition's copier while its chunks are written. Steps of it may be in a queue behind a transaction that waits for
-/// that: when nothing is written any more, nobody may wait.
+/// A partition's copier while its chunks are written. Its steps may be queued after a transaction that waits for them:
+/// when writing ends, no transaction may keep waiting.
 #[derive(Debug)]
 struct Writing(Arc<Copier>);
 
@@ -68,7 +68,7 @@ impl Drop for Writing {
 }
 
 impl Taking {
-    /// Makes its files; `None` if there is a snapshot of this position already.
+    /// Creates its files; `None` if a snapshot of this position already exists.
     pub fn begin(disk: Arc<dyn Disk>, identity: Identity, barrier: Barrier) -> Result<Option<Self>> {
         let Barrier { position, transaction, timestamp, definitions, copiers } = barrier;
         let place = (position, transaction, timestamp);
@@ -83,20 +83,20 @@ impl Taking {
         self.position
     }
 
-    /// What copies a partition, to be [stepped](Copier::step) there; `None` if that is done.
+    /// Copier of a partition, to be [stepped](Copier::step) there; `None` if it is done.
     pub fn copier(&self, partition: PartitionId) -> Option<Arc<Copier>> {
         self.copiers.get(usize::from(partition.0))?.as_ref().map(|Writing(copier)| Arc::clone(copier))
     }
 
-    /// Copies some rows of a partition and writes what is complete: both sides at once.
+    /// Copies some rows of a partition and writes complete chunks.
     pub fn step(&mut self, partition: &Partition, ids: u32) -> Result<()> {
         let Some(copier) = self.copier(partition.id()) else { return Ok(()) };
         let step = copier.step(partition, ids)?;
         self.write(partition.id(), Some(step)).map(drop)
     }
 
-    /// Writes what a partition has copied. `step` is what the last step there came to, before this. Gives
-    /// back how many bytes.
+    /// Writes the chunks that a partition has copied. `step` is the result of the last step there before this call.
+    /// Returns the number of bytes.
     pub fn write(&mut self, partition: PartitionId, step: Option<Step>) -> Result<u64> {
         let Some(copier) = self.copier(partition) else { return Ok(0) };
         let mut bytes = 0;
@@ -113,13 +113,13 @@ impl Taking {
         Ok(bytes)
     }
 
-    /// Writes what all partitions have copied; gives back how many bytes.
+    /// Writes the chunks that all partitions have copied; returns the number of bytes.
     pub fn write_all(&mut self) -> Result<u64> {
         let partitions = (0..self.copiers.len()).filter_map(|number| u16::try_from(number).ok()).map(PartitionId);
         partitions.map(|partition| self.write(partition, None)).sum()
     }
 
-    /// Whether so much waits of a partition that the writer should not rest.
+    /// Whether so much waits in some partition that the writer should not rest.
     pub fn is_pressed(&self) -> bool {
         self.copiers.iter().flatten().any(|Writing(copier)| copier.is_pressed())
     }
@@ -129,14 +129,14 @@ impl Taking {
         self.copiers.iter().all(Option::is_none)
     }
 
-    /// Makes it the snapshot of the database, and removes those before it; the log up to it may go then.
-    /// `durable` is up to where the log is, which has to have reached its position.
+    /// Makes it the snapshot of the database and removes earlier ones; the log up to it may be removed then. `durable`
+    /// is the log's durable sequence, which must have reached its position.
     pub fn complete(self, durable: Sequence) -> Result<Manifest> {
         if !self.is_copied() {
             return Err(Error::internal("a snapshot without all rows"));
         }
         let Self { disk, writer, position, .. } = self;
-        // On a full disk the next attempt needs the room, and so does the log.
+        // On a full disk the next attempt and the log need the room.
         let manifest = writer.complete(durable).inspect_err(|_| drop(remove_attempt(&*disk, position)))?;
         remove_snapshots(&*disk, position)?;
         Ok(manifest)

@@ -16,7 +16,7 @@ use crate::disk::{Crash, Disk, Faults, SimulatedDisk};
 const IDENTITY: Identity = Identity { database: DatabaseId(1), partitions: 1 };
 const POSITION: Sequence = Sequence(5);
 
-/// A table `t0` or `t1` of a key and a text.
+/// A table `t0` or `t1` with a key and a text.
 pub fn table(id: u32) -> Arc<TableDefinition> {
     let column =
         |name: &str, data_type| ColumnDefinition { name: name.into(), data_type, nullable: false, default: None };
@@ -56,7 +56,7 @@ impl Run {
         Self { partition, transaction, random: Random::new(seed), key_next: 0 }
     }
 
-    /// A few random changes, committed or taken back.
+    /// A few random changes, committed or rolled back.
     fn transact(&mut self) {
         for _ in 0..self.random.below(8) {
             let table = TableId(u32::try_from(self.random.below(2)).unwrap());
@@ -146,7 +146,7 @@ fn a_snapshot_holds_the_rows_of_the_barrier_whatever_happens_meanwhile() {
     }
 }
 
-/// Nobody fails because the disk is slow: transactions wait for it.
+/// A slow disk makes transactions wait, and none fails.
 #[test]
 fn a_copy_that_falls_behind_holds_up_its_partition() {
     let mut run = Run::new(1);
@@ -170,7 +170,7 @@ fn a_copy_that_falls_behind_holds_up_its_partition() {
     while run.partition.held_up().is_some() {
         assert!(copier.take_chunk().is_some(), "it waits for nothing");
     }
-    // What one transaction changes is kept in any case.
+    // The changes of one transaction are kept in any case.
     for id in deleted..20 {
         run.partition.delete(TableId(0), TupleId(id), &mut run.transaction).unwrap();
     }
@@ -182,7 +182,7 @@ fn a_copy_that_falls_behind_holds_up_its_partition() {
     run.transact();
 }
 
-/// The last chunk was once dropped where it passed a limit, and the snapshot completed without its rows.
+/// Regression: the last chunk was dropped where it exceeded a limit, and the snapshot completed without its rows.
 #[test]
 fn a_last_chunk_that_passes_a_limit_fails_the_copy() {
     let run = &mut Run::new(1);

@@ -11,7 +11,7 @@ use super::rows::{RowsHeader, seal_chunk};
 use crate::Semantics;
 use crate::disk::{AppendFile, Disk, TEMPORARY, write_file_whole};
 
-/// Bytes after which a row file is synced, so that a sync of the log never waits for many of them.
+/// Bytes after which a row file is synced, so that a sync of the log never waits for many.
 const SYNC_BYTES: u64 = 1 << 20;
 
 /// A snapshot being written.
@@ -29,8 +29,8 @@ struct RowFile {
 }
 
 impl SnapshotWriter {
-    /// Begins the snapshot at a position, where this transaction had the last number, with these
-    /// definitions; `None` if there is one at this position already.
+    /// Begins the snapshot at a position with these definitions; `transaction` is the last transaction number at that
+    /// place. `None` if a snapshot of this position already exists.
     pub fn begin(
         disk: Arc<dyn Disk>,
         identity: Identity,
@@ -41,7 +41,7 @@ impl SnapshotWriter {
             return Ok(None);
         }
         let definitions_file = SnapshotFile::Definitions(position);
-        // What is left of an attempt at the same position.
+        // Remains of an earlier attempt at the same position.
         remove_files(&*disk, |file| file.position() == position)?;
         let mut file = disk.create(&definitions_file.name())?;
         file.append(definitions.as_bytes())?;
@@ -61,12 +61,12 @@ impl SnapshotWriter {
         Ok(Some(Self { disk, manifest, files }))
     }
 
-    /// How many partitions it is of.
+    /// Number of partitions.
     pub(super) fn partitions(&self) -> u16 {
         self.manifest.identity().partitions
     }
 
-    /// Appends a chunk of a partition's [`Copier`](super::Copier), and seals it for that.
+    /// Seals and appends a chunk of a partition's [`Copier`](super::Copier).
     pub fn append(&mut self, partition: PartitionId, chunk: &mut [u8]) -> Result<()> {
         let number = usize::from(partition.0);
         let (Some(file), Some(rows)) = (self.files.get_mut(number), self.manifest.partitions.get_mut(number)) else {
@@ -84,8 +84,8 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Makes the files a snapshot, after all chunks of all partitions. `durable` is up to where the log
-    /// is: a snapshot must not be ahead of it, or a crash would leave a log with a gap behind.
+    /// Completes the snapshot, after all chunks of all partitions. `durable` is the log's durable sequence: a snapshot
+    /// must not be ahead of it, or a crash would leave a gap in the log after the snapshot.
     pub fn complete(mut self, durable: Sequence) -> Result<Manifest> {
         if durable < self.manifest.position {
             return Err(Error::internal(format_args!(
@@ -110,18 +110,18 @@ impl SnapshotWriter {
     }
 }
 
-/// Removes all snapshots before a complete one, and what is left of unfinished ones before it.
+/// Removes all snapshots, and remains of unfinished ones, before a complete one.
 pub fn remove_snapshots(disk: &dyn Disk, before: Sequence) -> Result<()> {
     if !list_snapshots(disk)?.contains(&before) {
         return Err(Error::internal(format_args!("there is no snapshot at {before}")));
     }
-    // Without its manifest, the rest of a snapshot means nothing.
+    // Without its manifest, the rest of a snapshot has no meaning.
     remove_files(disk, |file| file.position() < before && matches!(file, SnapshotFile::Manifest(_)))?;
     remove_files(disk, |file| file.position() < before)
 }
 
-/// Removes what is left of an attempt at this position, unless it has a manifest: what came after that
-/// may have failed, but the snapshot is whole.
+/// Removes the remains of an attempt at this position, unless it has a manifest: a later step may have failed, but the
+/// snapshot is whole.
 pub(super) fn remove_attempt(disk: &dyn Disk, position: Sequence) -> Result<()> {
     if list_snapshots(disk)?.contains(&position) {
         return Ok(());
@@ -133,8 +133,7 @@ pub(super) fn remove_attempt(disk: &dyn Disk, position: Sequence) -> Result<()> 
     remove_files(disk, |file| file.position() == position)
 }
 
-/// Removes what no manifest speaks of: unfinished snapshots and files. Only for one who has the
-/// directory to itself.
+/// Removes unfinished snapshots and temporary files. The caller must have the directory to itself.
 pub fn remove_unfinished(disk: &dyn Disk) -> Result<()> {
     let complete = list_snapshots(disk)?;
     remove_files(disk, |file| !complete.contains(&file.position()))?;

@@ -19,7 +19,7 @@ use super::records::Records;
 use super::temporal::{self, Zone};
 use super::text::{StringColumn, StringViewColumn};
 
-/// What is known of a column without looking at its values again.
+/// Statistics of a column.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnStatistics {
     /// Least value, an array of length 1 of the column's type; `None` if there
@@ -40,7 +40,7 @@ pub(super) struct Fields<'a> {
     pub(super) text: Option<&'a str>,
     /// Index of the column in the file.
     pub(super) column: usize,
-    /// Which of the records.
+    /// The selected records.
     pub(super) rows: Range<usize>,
 }
 
@@ -150,8 +150,8 @@ where
 
 /// Text to one value.
 trait Parser<N>: Send + fmt::Debug {
-    /// The value of the `len` bytes from `start` on. `None`: try [`Self::parse`].
-    /// More bytes of `data` may be read, but must not matter.
+    /// The value of the `len` bytes from `start` on. `None`: try [`Self::parse`]. Further bytes of `data` may be read,
+    /// but must not matter.
     fn fast(&self, data: &[u8], start: usize, len: usize) -> Option<N>;
 
     /// The value of `text`, `None` if it is not one.

@@ -54,7 +54,7 @@ pub struct CsvDecoder {
     has_text: bool,
     batch_rows: usize,
     with_statistics: bool,
-    /// Where the rows that are in batches or will be are, if anybody asked.
+    /// Byte ranges of the rows that are or will be in batches, if requested.
     spans: Option<VecDeque<Range<u64>>>,
 
     bom: BomFilter,
@@ -78,7 +78,7 @@ pub struct CsvDecoder {
 /// A wanted column.
 #[derive(Debug)]
 struct Projected {
-    /// Which field of a record it is; `None` if there is none, so that it is NULL.
+    /// Index of its field in a record; `None` if it has none and is NULL.
     index: Option<usize>,
     values: Box<dyn Column>,
 }
@@ -402,7 +402,7 @@ impl CsvDecoder {
             let Some(index) = column.index else { continue };
             fields.column = index;
             if let Err((row, bad)) = column.values.append(&fields) {
-                // Later columns matter only where they fail in an earlier row.
+                // Later columns matter only if they fail in an earlier row.
                 fields.rows.end = row;
                 error = Some((position, row, bad));
             }

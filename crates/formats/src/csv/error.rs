@@ -17,7 +17,7 @@ pub enum CsvError {
     /// The options contradict each other.
     #[error("invalid CSV options: {reason}")]
     InvalidOptions {
-        /// Which rule they break.
+        /// The rule that they break.
         reason: String,
     },
     /// The projection names a column that the schema does not have.
@@ -36,7 +36,7 @@ pub enum CsvError {
         /// Its type.
         data_type: DataType,
     },
-    /// A field is no value of its column's type.
+    /// A field is not a valid value of its column's type.
     #[error(
         "row {row}, byte {offset}: column '{column}': '{text}' is not a valid {data_type}; \
          declare the column as VARCHAR to read it as text, or as null_value the text that stands for NULL"
@@ -137,7 +137,7 @@ pub enum CsvError {
         /// Name of the column.
         column: String,
     },
-    /// The reader failed before; what follows the failure cannot be read.
+    /// The reader failed before; the text after the failure cannot be read.
     #[error("the CSV reader has failed before")]
     Failed,
     /// Arrow refused a batch.

@@ -2,7 +2,7 @@
 
 use super::options::{CsvOptions, Dialect};
 
-/// What decides whether a field is NULL.
+/// Rules that decide whether a field is NULL.
 #[derive(Debug, Clone)]
 pub(super) struct FieldRules {
     pub(super) dialect: Dialect,
@@ -40,8 +40,7 @@ pub(super) fn unquote<'a>(raw: &'a [u8], dialect: Dialect, scratch: &'a mut Vec<
     if *first != quote {
         return None;
     }
-    // A doubled quote and an escaped byte have the same shape: drop the first,
-    // keep the second whatever it is.
+    // A doubled quote and an escaped byte have the same shape: drop the first byte and keep the second.
     let marker = dialect.escape.unwrap_or(quote);
     let Some(mut at) = memchr::memchr(marker, content) else {
         return Some(content);

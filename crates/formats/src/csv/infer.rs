@@ -1,8 +1,7 @@
 //! Names and types of columns from the start of an object.
 //!
-//! What a value looks like proposes a type; the converter of that type then reads every value of the
-//! sample, and a column that it refuses is text. So no type is inferred that the reader does not
-//! accept.
+//! The shape of a value proposes a type; the converter of that type then reads every value of the sample, and a column
+//! that it refuses is text. So no inferred type is refused by the reader for values of the sample.
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
@@ -21,14 +20,14 @@ const ROWS_MAX: usize = 10_000;
 /// values behind the sample may be missing. `None` if no record ends within the sample, so that a
 /// longer one is needed; never if the sample `is_whole`, that is, ends where the object does.
 ///
-/// Without a header, columns are named `column_1`, `column_2` and so on. A column of nothing but NULLs
-/// is of type [`DataType::Null`]. Timestamps that all say their offset from UTC are a type with zone, `+00:00`; where some
-/// say it and some do not, they are text.
+/// Without a header, columns are named `column_1`, `column_2` and so on. A column of nothing but NULLs is of type
+/// [`DataType::Null`]. Timestamps that all have an offset from UTC get a type with zone `+00:00`; if only some have
+/// one, the column is text.
 ///
 /// # Errors
 ///
-/// [`CsvError::InvalidOptions`], or what keeps the sample's records from being read: a record with
-/// another number of fields than the first, text after a closing quote, a name that is not UTF-8.
+/// [`CsvError::InvalidOptions`], or an error in the sample's records: a record with another number of fields than the
+/// first, text after a closing quote, a name that is not UTF-8.
 pub fn infer_schema(sample: &[u8], is_whole: bool, options: &CsvOptions) -> Result<Option<Schema>, CsvError> {
     options.validate()?;
     let terminated;
@@ -201,7 +200,7 @@ impl Seen {
             (false, false, true, false) => match self.timestamp {
                 None => Some(DataType::Date32),
                 Some(_) if self.with_offset && self.without_offset => None,
-                // Values behind the sample may have fractions of a second though those in it have none.
+                // Values after the sample may have fractions of a second even if none in it has.
                 Some(unit) => {
                     let unit = unit.max(TimeUnit::Microsecond);
                     Some(DataType::Timestamp(unit, self.with_offset.then(|| "+00:00".into())))
@@ -247,8 +246,8 @@ fn number(text: &[u8]) -> Option<Shape> {
     }
 }
 
-/// `YYYY-MM-DD`, or that, a space or `T`, `HH:MM:SS`, perhaps a fraction of one to nine digits, and
-/// what follows. Whether there is such a day is the converter's to say.
+/// `YYYY-MM-DD`, or that, a space or `T`, `HH:MM:SS`, perhaps a fraction of one to nine digits, and what follows. The
+/// converter decides whether there is such a day.
 fn temporal(text: &[u8]) -> Option<Shape> {
     let (date, rest) = text.split_at_checked(10)?;
     if !is_like(date, b"0000-00-00") {
@@ -302,7 +301,7 @@ mod tests {
     }
 
     fn type_of_values(values: &[&str]) -> String {
-        // A second column, so that an empty value is no empty line.
+        // A second column, so that an empty value does not make an empty line.
         let rows: String = values.iter().map(|value| format!("{value},x\n")).collect();
         types(&format!("a,b\n{rows}"), &CsvOptions::default()).swap_remove(0)
     }
@@ -349,7 +348,7 @@ mod tests {
     fn the_null_text_is_no_value() {
         let options = CsvOptions { null_text: "NA".into(), ..CsvOptions::default() };
         assert_eq!(types("a,b,c\n1,NA,NA\nNA,2020-01-01,NA\n", &options), ["Int64", "Date32", "Null"]);
-        // Nothing is not NULL here, and no number.
+        // An empty value is not NULL here, and not a number.
         assert_eq!(types("a,b\n1,x\n,x\n", &options), ["Utf8View", "Utf8View"]);
         let options = CsvOptions { null_text: "0".into(), ..CsvOptions::default() };
         assert_eq!(types("a,b\n0,0\ntrue,x\n", &options), ["Boolean", "Utf8View"]);

@@ -1,8 +1,7 @@
 //! Numbers from text, without allocation.
 //!
-//! Every parser has a fast path for what nearly all fields are (a few digits,
-//! perhaps a sign and a point), done on whole words, and an exact path for all
-//! the rest. A fast path answers `None` for whatever it does not handle.
+//! Every parser has a fast path for what nearly all fields are (a few digits, perhaps a sign and a point), done on
+//! whole words, and an exact path for all the rest. A fast path returns `None` for everything that it does not handle.
 
 use arrow::array::ArrowNativeTypeOp;
 

@@ -1,11 +1,9 @@
-//! Where the fields of a piece of the file are.
+//! Positions of the fields of a piece of the file.
 //!
-//! [`RecordIndex::scan`] writes the position of every field end into one flat
-//! array. In a regular piece, where every record has exactly as many fields as
-//! the table, that array already is the answer: field `(row, column)` lies
-//! between entries `row * columns + column` and the next, and no work at all
-//! is spent on columns that nobody wants. Anything else (empty lines, wrong
-//! field counts) is regrouped record by record.
+//! [`RecordIndex::scan`] writes the position of every field end into one flat array. In a regular piece, where every
+//! record has exactly as many fields as the table, that array already is the answer: field `(row, column)` lies between
+//! entries `row * columns + column` and the next, and no work at all is spent on columns that are not wanted. Anything
+//! else (empty lines, wrong field counts) is regrouped record by record.
 #![expect(
     clippy::indexing_slicing,
     reason = "entries of `ends` are positions of bytes of the scanned data, and row and column \
@@ -31,7 +29,7 @@ pub(super) struct RecordIndex {
     grouped: Vec<u32>,
 }
 
-/// What a scan found besides the field ends.
+/// Result of a scan besides the field ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct Scanned {
     /// Entries of `ends` in use.
@@ -55,7 +53,7 @@ pub(super) struct Records<'a> {
     pub(super) rows: usize,
     /// Their length in bytes, skipped lines included.
     pub(super) consumed: usize,
-    /// What follows these records, if it cannot be read.
+    /// Defect after these records, if the following text cannot be read.
     pub(super) defect: Option<Defect>,
 }
 

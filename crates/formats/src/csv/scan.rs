@@ -19,7 +19,7 @@
 use super::mask::{BLOCK_BYTES, Block, prefix_xor};
 use super::options::Dialect;
 
-/// What the bytes up to here say about the next one.
+/// State after the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     /// A field starts.
@@ -35,7 +35,7 @@ pub(super) enum State {
     QuoteEnd,
     /// After a closing quote and `\r`.
     QuoteEndCr,
-    /// After text behind a closing quote; nothing is recognised any more.
+    /// After text behind a closing quote; nothing more is recognised.
     Broken,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Masks {
     pub(super) newlines: u64,
 }
 
-/// What one byte is.
+/// Meaning of one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Data,

@@ -19,7 +19,7 @@ pub struct CsvSplit {
     pub rows: u64,
 }
 
-/// What a [`SplitScanner`] found.
+/// Result of a [`SplitScanner`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsvSplits {
     /// Column names; `None` if the options say there are none, or the object
@@ -65,7 +65,7 @@ pub struct SplitScanner {
 enum Phase {
     /// Before the end of the first record that is no empty line.
     FirstRecord {
-        /// What is known of that record.
+        /// The bytes of that record so far.
         bytes: Vec<u8>,
         empty_lines: u64,
     },
@@ -98,7 +98,7 @@ impl SplitScanner {
         })
     }
 
-    /// Bytes that it holds: the first record while it is not complete, and what it has found.
+    /// Memory that it holds: the first record while it is incomplete, and the splits found.
     pub fn memory_bytes(&self) -> usize {
         let record = match &self.phase {
             Phase::FirstRecord { bytes, .. } => bytes.capacity(),

@@ -79,7 +79,7 @@ struct Decoding {
     chunks: BoxStream<'static, Result<bytes::Bytes, NodeError>>,
     statistics: Option<Arc<parking_lot::Mutex<Vec<wire::ColumnStatistics>>>>,
     range: PartitionRange,
-    /// Picks the rows to yield; `None` if all are.
+    /// Selects the rows to yield; `None` if all are.
     selecting: Option<Selecting>,
     finished: bool,
 }
@@ -93,7 +93,7 @@ struct Selecting {
 }
 
 impl Selecting {
-    /// Which of the next `length` rows are selected.
+    /// Mask of the selected rows among the next `length`.
     fn mask(&mut self, object: &str, length: usize) -> Result<BooleanArray, NodeError> {
         let first = self.next_row;
         self.next_row += length;
@@ -103,7 +103,7 @@ impl Selecting {
         Ok(self.rows.mask(first, length))
     }
 
-    /// All rows have come.
+    /// Checks that all rows have come.
     fn check_end(&self, object: &str) -> Result<(), NodeError> {
         if self.rows.len() == self.next_row {
             return Ok(());
@@ -153,7 +153,7 @@ impl Decoding {
         Ok(selecting.full.next_completed_batch())
     }
 
-    /// Hands over what is now known of the whole partition.
+    /// Hands over the statistics of the whole partition.
     fn publish(&mut self) {
         let (Some(published), Some(found)) = (&self.statistics, self.decoder.column_statistics()) else {
             return;

@@ -5,18 +5,18 @@ use std::io;
 use thermocline_pushdown::TextCompression;
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Largest window of a ZSTD frame, as a power of two: 128 MiB, what `zstd` itself decompresses
-/// without being asked to. A frame that needs more is refused.
+/// Largest window of a ZSTD frame, as a power of two: 128 MiB, the default limit of `zstd` itself. A frame that needs
+/// more is refused.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 /// Memory of a gzip decoder: its window and tables.
 const GZIP_BYTES: usize = 64 << 10;
 /// Memory of a bzip2 decoder: a block of 900 000 bytes takes four times that.
 const BZIP2_BYTES: usize = 4 << 20;
 
-/// Any text may be this long, however small the object is that it is decompressed from.
+/// Length up to which any text is accepted, however small the object.
 const TEXT_BYTES_FREE: u64 = 1 << 30;
-/// A longer one may be at most so many times as long as the object: twice what deflate can reach. It
-/// bounds the work that an object made to exhaust its reader (a decompression bomb) can cause.
+/// Maximum ratio of a longer text to its object: twice what deflate can reach. It bounds the work that a decompression
+/// bomb can cause.
 const TEXT_RATIO_MAX: u64 = 2048;
 
 /// Longest text that is read from a compressed object of `stored_bytes`.
@@ -61,7 +61,7 @@ impl Decompressor {
     /// input is needed, or room in `output`.
     ///
     /// # Errors
-    /// If the input is not compressed like that, or is damaged.
+    /// If the input is not compressed in this format, or is damaged.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<Progress> {
         if matches!(self.decoder, Decoder::None) {
             if input.is_empty() {

@@ -1,13 +1,13 @@
-//! Parquet footers before they are decoded.
+//! Checks Parquet footers before they are decoded.
 //!
-//! The decoder makes room for as many row groups as a list says that it has, goes as deep as a schema
-//! is nested, and takes each field for what its number says, whatever type was written. A footer comes
-//! from whoever wrote the object, and at a compute node from a storage node. So it is walked first:
-//! Thrift's compact protocol, with the types of `parquet.thrift`, and nothing allocated.
+//! The decoder allocates as many row groups as a list claims, recurses as deep as a schema is nested, and trusts each
+//! field's number whatever type was written. A footer comes from the writer of the object, and at a compute node
+//! through a storage node. So it is walked first: Thrift's compact protocol, with the types of `parquet.thrift`, and
+//! without allocations.
 
 /// Deepest nesting of a schema: lists and structs take two levels each.
 const SCHEMA_DEPTH_MAX: usize = 100;
-/// Deepest nesting of values that are not known.
+/// Deepest nesting of unknown values.
 const DEPTH_MAX: usize = 32;
 /// Row groups have numbers of 16 bits.
 const ROW_GROUPS_MAX: usize = 1 << 15;
@@ -66,7 +66,7 @@ const LOGICAL_TYPE: Kind = Kind::Struct(&[
 ]);
 /// Field of a schema element that says whether it is required, optional or repeated.
 const REPETITION: i16 = 3;
-/// Field of a schema element that says how many of the following elements are its children.
+/// Field of a schema element that holds the number of its children among the following elements.
 const CHILDREN: i16 = 5;
 /// Fields of a schema element that say what a group stands for: by number, of which the first are maps and
 /// lists, and by name.
@@ -163,7 +163,7 @@ const FILE_METADATA: &[(i16, Kind)] = &[
 
 type Checked<T = ()> = Result<T, String>;
 
-/// What a schema's element says of its place.
+/// Place of a schema element.
 #[derive(Default)]
 struct Place {
     children: i64,
@@ -176,7 +176,7 @@ struct Place {
 /// does.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence that describes the problem.
 pub(super) fn check_footer(footer: &[u8]) -> Checked {
     let mut walk = Walk { rest: footer, elements: 0, is_root: true, children: vec![] };
     let mut last = 0;
@@ -470,7 +470,7 @@ mod tests {
         refused(&[0x15, 0x02, 0x19, 0x1c, 0x45, 0x02, 0x00], "instead of its own");
     }
 
-    /// Whatever the bytes are: an error or a footer, and no panic.
+    /// Any bytes give an error or a footer, and no panic.
     #[test]
     fn damaged_footers() {
         use rand::{Rng, SeedableRng};

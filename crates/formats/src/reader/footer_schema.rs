@@ -1,4 +1,4 @@
-//! What a Parquet footer says of the object's columns: their types, and which statistics hold.
+//! Schema and valid statistics of a Parquet footer.
 
 use std::collections::HashMap;
 use std::ops::Range;

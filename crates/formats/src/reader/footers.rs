@@ -1,4 +1,4 @@
-//! Decoded footers of Parquet objects, shared by all who read an object.
+//! Decoded footers of Parquet objects, shared by all readers of an object.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,8 +14,7 @@ use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
 use super::parquet::{decode_footer, fetch_footer, with_page_index};
 use crate::RangeSource;
 
-/// Bytes of memory that a byte of a footer becomes, at the most that was seen: what is reserved
-/// before one is decoded.
+/// Largest observed ratio of decoded to stored bytes of a footer; this much is reserved before decoding.
 const DECODED_PER_STORED: usize = 12;
 /// Longer footers are decoded away from the threads that serve requests.
 const DECODED_IN_PLACE_BYTES: usize = 256 << 10;
@@ -26,12 +25,12 @@ const DECODED_IN_PLACE_BYTES: usize = 256 << 10;
 /// * `bytes` = sum of `kept` footers' bytes <= `bytes_max`
 /// * `order` holds the keys of kept footers and no other, by their last use
 ///
-/// A footer that is not kept (it is larger than the limit, or others pushed it out) is still shared
-/// by those who hold it. Concurrent askers share one load; if its owner gives up, another takes over.
+/// A footer that is not kept (it is larger than the limit, or was evicted) is still shared by its holders. Concurrent
+/// requests share one load; if its owner gives up, another takes over.
 pub struct FooterCache {
     bytes_max: AtomicUsize,
     pool: Arc<dyn MemoryPool>,
-    /// Whether the pool was given, so that it counts towards a limit.
+    /// Whether the pool was given, and counts towards a limit.
     charged: bool,
     known: Mutex<Known>,
 }
@@ -59,13 +58,13 @@ struct Held {
 }
 
 impl Held {
-    /// Whether somebody has the footer or is loading it.
+    /// Whether the footer is held or being loaded.
     fn is_used(&self) -> bool {
         self.kept.is_some() || Arc::strong_count(&self.slot) > 1 || self.slot.loaded.lock().strong_count() > 0
     }
 }
 
-/// One object's footer, once it was loaded and as long as somebody has it.
+/// Footer of one object while it is held.
 #[derive(Default)]
 struct Slot {
     loading: tokio::sync::Mutex<()>,
@@ -73,17 +72,17 @@ struct Slot {
 }
 
 impl Slot {
-    /// The footer, if it is there with what is asked for.
+    /// The footer, if it is there with the requested parts.
     fn get(&self, pages: bool) -> Option<Arc<Footer>> {
         self.loaded.lock().upgrade().filter(|footer| footer.pages || !pages)
     }
 }
 
-/// A decoded footer, charged for as long as somebody holds it.
+/// A decoded footer, charged while it is held.
 #[derive(Debug)]
 pub struct Footer {
     metadata: Arc<ParquetMetaData>,
-    /// Whether the page index was asked for; it may not be there all the same.
+    /// Whether the page index was requested; it may be missing nevertheless.
     pages: bool,
     memory: MemoryReservation,
 }
@@ -103,15 +102,14 @@ impl fmt::Debug for FooterCache {
 }
 
 impl FooterCache {
-    /// A cache of at most `bytes_max` bytes. With a pool, every footer is charged to it, also one
-    /// that is only in use.
+    /// A cache of at most `bytes_max` bytes. With a pool, every footer is charged to it, even one that is only in use.
     pub fn new(bytes_max: usize, pool: Option<Arc<dyn MemoryPool>>) -> Arc<Self> {
         let charged = pool.is_some();
         let pool = pool.unwrap_or_else(|| Arc::new(UnboundedMemoryPool::default()));
         Arc::new(Self { bytes_max: AtomicUsize::new(bytes_max), pool, charged, known: Mutex::default() })
     }
 
-    /// The limit of the footers that are kept, in bytes.
+    /// Limit of the kept footers, in bytes.
     pub fn limit(&self) -> usize {
         self.bytes_max.load(Ordering::Relaxed)
     }
@@ -123,12 +121,12 @@ impl FooterCache {
         while known.bytes > bytes_max && known.let_go() {}
     }
 
-    /// Bytes of the footers that are kept.
+    /// Bytes of the kept footers.
     pub fn bytes(&self) -> usize {
         self.known.lock().bytes
     }
 
-    /// Those of them that are charged to a pool.
+    /// Bytes of kept footers charged to a pool.
     pub(crate) fn bytes_charged(&self) -> usize {
         if self.charged { self.bytes() } else { 0 }
     }
@@ -145,7 +143,7 @@ impl FooterCache {
             }
             return Arc::clone(&held.slot);
         }
-        // Those that nobody holds any more are looked for once there are as many as others.
+        // Unused slots are removed once they outnumber the others.
         if known.slots.len() > 2 * known.order.len() + 64 {
             known.slots.retain(|_, held| held.is_used());
         }
@@ -154,7 +152,7 @@ impl FooterCache {
         slot
     }
 
-    /// Keeps what was just loaded, and lets others go for it.
+    /// Keeps a loaded footer, and evicts others for it.
     fn keep(&self, key: &Arc<FooterKey>, slot: &Arc<Slot>, footer: Arc<Footer>) {
         let mut known = self.known.lock();
         let known = &mut *known;
@@ -175,7 +173,7 @@ impl FooterCache {
         while known.bytes > self.limit() && known.let_go() {}
     }
 
-    /// Memory for a footer, at the expense of those that are kept.
+    /// Reserves memory for a footer, evicting kept ones if necessary.
     fn reserve(&self, object: &ObjectEntry, bytes: usize) -> Result<MemoryReservation, NodeError> {
         let memory = MemoryConsumer::new("Parquet footer").register(&self.pool);
         loop {
@@ -191,7 +189,7 @@ impl FooterCache {
 }
 
 impl Known {
-    /// Lets the footer go that was not used for longest; `false` if none is kept.
+    /// Evicts the least recently used footer; `false` if none is kept.
     fn let_go(&mut self) -> bool {
         let Some((_, key)) = self.order.pop_first() else { return false };
         if let Some((_, bytes, _)) = self.slots.get_mut(&key).and_then(|held| held.kept.take()) {
@@ -214,8 +212,8 @@ impl Footers {
         Self { cache, scope: scope.into() }
     }
 
-    /// The footer of the source's object, with its page index where that is asked for and not out of
-    /// proportion; loaded unless it is here.
+    /// The footer of the source's object, with its page index if requested and not disproportionately large; loaded
+    /// unless it is here.
     ///
     /// # Errors
     /// [`NodeError`] if it cannot be read or decoded, or there is no memory for it.
@@ -233,17 +231,17 @@ impl Footers {
         self.put_into(&key, &slot, loaded)
     }
 
-    /// Remembers a footer that was decoded on another occasion.
+    /// Keeps a footer that was decoded elsewhere.
     pub fn put(&self, object: &ObjectEntry, metadata: Arc<ParquetMetaData>) {
         let key = self.key(object);
         let slot = self.cache.slot(&key);
         if slot.get(false).is_none() {
-            // Without memory for it, it is loaded when it is needed.
+            // Without memory for it, it is loaded when needed.
             let _kept = self.put_into(&key, &slot, (metadata, false));
         }
     }
 
-    /// Bytes of the footers that are kept, if they are charged to a pool.
+    /// Bytes of the kept footers, if they are charged to a pool.
     pub fn bytes_charged(&self) -> usize {
         self.cache.bytes_charged()
     }

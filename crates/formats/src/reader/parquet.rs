@@ -81,8 +81,8 @@ pub(super) fn stream(
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(named).boxed())))
 }
 
-/// A batch as it was read, as one of the table's: floats are in their one form, and the table may say
-/// that a column has no NULLs.
+/// Converts a batch to the table's schema: floats get their canonical form, and the table may declare a column NOT
+/// NULL.
 fn of_table(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFusionError> {
     for (column, field) in batch.columns().iter().zip(schema.fields()) {
         if !field.is_nullable() && column.logical_null_count() > 0 {
@@ -95,7 +95,7 @@ fn of_table(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataF
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
-/// The table's columns as any object may have them: a column that it lacks is NULL.
+/// The table's columns as nullable: an object may lack a column, which is then NULL.
 fn as_found(table: &SchemaRef) -> SchemaRef {
     let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
     Arc::new(Schema::new(table.fields().iter().map(nullable).collect::<Vec<_>>()))
@@ -122,7 +122,7 @@ fn scan_plan(
         .into());
     }
     let access = access_plan(&object.path, metadata, row_groups.clone(), options.rows.as_deref())?;
-    // Without the index at hand, the source would load and decode it anew for each partition.
+    // Without the index at hand, the source would load and decode it again for each partition.
     let has_pages = metadata.column_index().is_some() && lists_pages(metadata, row_groups.clone());
 
     let predicate = match &options.predicate {
@@ -152,8 +152,8 @@ fn scan_plan(
     Ok(DataSourceExec::from_data_source(config))
 }
 
-/// Whether the page index has a page for each column of every row group that has rows. A damaged one may
-/// not, and the source would panic.
+/// Whether the page index has a page for each column of every row group that has rows. A damaged one may not, and the
+/// source would panic.
 fn lists_pages(metadata: &ParquetMetaData, row_groups: Range<u32>) -> bool {
     let Some(index) = metadata.offset_index() else { return false };
     row_groups.map(|group| group as usize).all(|group| {
@@ -164,7 +164,7 @@ fn lists_pages(metadata: &ParquetMetaData, row_groups: Range<u32>) -> bool {
     })
 }
 
-/// Whether pages can be left out: not all rows are wanted, or a column of the predicate has an index.
+/// Whether pages can be skipped: not all rows are wanted, or a column of the predicate has an index.
 fn pages_help(
     reader: &PartitionReader,
     metadata: &ParquetMetaData,
@@ -184,7 +184,7 @@ fn pages_help(
     !reader.table_schema.fields().is_empty() && row_groups.into_iter().any(|group| group.columns().iter().any(indexed))
 }
 
-/// The row groups, or of each the rows that `rows` selects.
+/// Access to the whole row groups, or to the rows of each that `rows` selects.
 fn access_plan(
     object: &str,
     footer: &ParquetMetaData,
@@ -195,7 +195,7 @@ fn access_plan(
     let of_group =
         |group: u32| footer.row_groups().get(group as usize).map_or(0, |group| group.num_rows().max(0) as usize);
     let Some(rows) = rows else {
-        // One without rows has no pages, of which the source takes at least one for granted.
+        // A row group without rows has no pages, and the source assumes at least one.
         row_groups.filter(|group| of_group(*group) > 0).for_each(|group| access.scan(group as usize));
         return Ok(access);
     };
@@ -264,7 +264,7 @@ fn over_table(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<A
 /// The object's footer as stored, without magic number and length.
 ///
 /// # Errors
-/// [`ErrorKind::BadData`] if the object is no Parquet file or is cut short.
+/// [`ErrorKind::BadData`] if the object is not a Parquet file or is truncated.
 pub async fn fetch_footer(source: &dyn RangeSource) -> Result<Bytes, NodeError> {
     let object = source.object();
     let bad = |why: String| NodeError::new(ErrorKind::BadData, format!("{}: {why}", object.path));
@@ -314,7 +314,7 @@ pub fn decode_footer(object: &str, footer: &[u8]) -> Result<ParquetMetaData, Nod
     Ok(decoded)
 }
 
-/// The Arrow schema that a writer put into the footer, by which columns get their types.
+/// Checks the Arrow schema that a writer put into the footer, from which columns get their types.
 fn check_arrow_schema(footer: &ParquetMetaData) -> Result<(), String> {
     const CONTINUATION: [u8; 4] = [0xff; 4];
     let entries = footer.file_metadata().key_value_metadata().into_iter().flatten();
@@ -336,7 +336,7 @@ async fn read_one(source: &dyn RangeSource, range: Range<u64>) -> Result<Bytes, 
     Ok(read.into_iter().next().unwrap_or_default())
 }
 
-/// The metadata with the page index, unless there is none or it is too large to be worth it.
+/// The metadata with the page index, unless there is none or it is too large to be worth reading.
 pub(super) async fn with_page_index(
     source: &Arc<dyn RangeSource>,
     metadata: Arc<ParquetMetaData>,

@@ -22,13 +22,13 @@ pub(super) fn wrong_bitmap(object: &str, bitmap: &Bitmap, rows: &str) -> NodeErr
 /// Reads partitions of one object.
 #[derive(Debug, Clone)]
 pub struct PartitionReader {
-    /// Where the bytes come from.
+    /// Source of the bytes.
     pub source: Arc<dyn RangeSource>,
     /// Their format.
     pub format: FileFormat,
     /// All columns of the table. For CSV, in the order of the file's fields unless `format` says which they are.
     pub table_schema: SchemaRef,
-    /// Where footers of the source's node are kept, for a format that has them.
+    /// Kept footers of the source's node, for formats that have them.
     pub footers: Footers,
 }
 
@@ -45,7 +45,7 @@ pub struct ReadOptions {
     pub rows: Option<Arc<Bitmap>>,
     /// Whether to decode the predicate's columns first and the others only for the rows that pass.
     pub late_materialisation: bool,
-    /// Where to put statistics of the columns that were read whole, if the format stores none.
+    /// Receives statistics of the columns that were read completely, if the format stores none.
     pub statistics: Option<Arc<parking_lot::Mutex<Vec<ColumnStatistics>>>>,
 }
 
@@ -53,8 +53,8 @@ impl PartitionReader {
     /// A stream of the partition's rows. Nothing is read before it is polled.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] if the range is not one of this format or a column is not in the
-    /// schema. The stream's errors name the object.
+    /// [`ErrorKind::Refused`] if the range does not fit the format or a column is not in the schema. The stream's
+    /// errors name the object.
     pub fn stream(
         &self,
         range: PartitionRange,

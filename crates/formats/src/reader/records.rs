@@ -15,7 +15,7 @@ use super::text::text;
 use super::{PartitionReader, csv_options};
 use crate::csv::CsvDecoder;
 
-/// Bytes that records read together may lie apart in all: what one read holds in memory.
+/// Maximum span of records that are read together, which one read holds in memory.
 const READ_SPAN_BYTES: u64 = 8 << 20;
 
 /// A batch, and where each of its rows is in the object.
@@ -63,13 +63,12 @@ impl PartitionReader {
         Ok(batches.boxed())
     }
 
-    /// Columns of some records of a CSV object, in the order of `records`, which is that of the
-    /// object. They are all read before any is handed out: rows in an error are those of the text
-    /// that was put together, so whoever gets one reads the whole partition instead.
+    /// Columns of some records of a CSV object, in the order of `records`, which is that of the object. All are read
+    /// before any is returned. Row numbers in an error refer to the assembled text, so a caller that gets one reads the
+    /// whole partition instead.
     ///
     /// # Errors
-    /// [`ErrorKind::BadData`] if they are not the records that they were, or hold what is no value
-    /// of its column.
+    /// [`ErrorKind::BadData`] if the ranges are no longer those of the records, or a value does not fit its column.
     pub async fn records(
         &self,
         records: &[Range<u64>],
@@ -113,7 +112,7 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// Picks the records out of a compressed object's text as it goes by.
+    /// Picks the records out of a compressed object's text while it is decompressed.
     async fn pick_records(
         &self,
         records: &[Range<u64>],

@@ -1,7 +1,7 @@
-//! The text of CSV objects, decompressed where they are compressed.
+//! The text of CSV objects, decompressed if necessary.
 //!
-//! A compressed object has no byte ranges of its own: offsets are those of its text, and whoever
-//! wants a range decompresses all that is before it. So it is one partition.
+//! A compressed object has no byte ranges of its own: offsets refer to its text, and reading a range decompresses
+//! everything before it. So it is one partition.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::RangeSource;
 
 /// Bytes per read: small enough that the first batch comes soon.
 const CHUNK_BYTES: u64 = 4 << 20;
-/// Reads in flight, so that a large partition is fetched by several requests side by side.
+/// Reads in flight, so that a large partition is fetched by several concurrent requests.
 const CHUNKS_AHEAD: usize = 3;
 /// Decompressed bytes handed on at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes `range` of the object's text, in order. What a decoder keeps is charged to `memory`.
+/// Bytes `range` of the object's text, in order. The decoder's memory is charged to `memory`.
 pub fn text(
     source: Arc<dyn RangeSource>,
     range: Range<u64>,
@@ -47,7 +47,7 @@ pub fn text(
     .boxed()
 }
 
-/// The offset at which the object's text ends at the latest.
+/// Upper bound of the object's text length.
 pub fn text_bytes_max(object: &ObjectEntry) -> u64 {
     match TextCompression::of_path(&object.path) {
         TextCompression::None => object.size,
@@ -55,11 +55,11 @@ pub fn text_bytes_max(object: &ObjectEntry) -> u64 {
     }
 }
 
-/// Up to `bytes_max` bytes of the text of an object of which `stored` are the first bytes, or, with
-/// `is_whole`, all of them; and whether that is the whole text.
+/// Up to `bytes_max` bytes of the text of an object whose first bytes, or with `is_whole` all bytes, are `stored`; and
+/// whether that is the whole text.
 ///
 /// # Errors
-/// [`ErrorKind::BadData`] if they are not compressed as the object's path says.
+/// [`ErrorKind::BadData`] if they are not compressed as the object's path implies.
 pub fn text_sample(path: &str, stored: Bytes, is_whole: bool, bytes_max: usize) -> Result<(Bytes, bool), NodeError> {
     let compression = TextCompression::of_path(path);
     if compression == TextCompression::None {
@@ -82,7 +82,7 @@ pub fn text_sample(path: &str, stored: Bytes, is_whole: bool, bytes_max: usize) 
     Ok((text.into(), false))
 }
 
-/// An object's stored bytes, in reads that go on while the ones before are used.
+/// An object's stored bytes, read ahead of their use.
 fn chunks(source: Arc<dyn RangeSource>, range: Range<u64>) -> BoxStream<'static, Result<Bytes, NodeError>> {
     let count = range.end.saturating_sub(range.start).div_ceil(CHUNK_BYTES);
     let reads = (0..count).map(move |chunk| {
@@ -128,14 +128,14 @@ impl Inflating {
             if from < to {
                 return Ok(Some(piece.slice(from as usize..to as usize)));
             }
-            // Decompressing what is skipped takes its time; let others have the thread in between.
+            // Skipping takes time to decompress; other tasks may run in between.
             tokio::task::yield_now().await;
         }
         Ok(None)
     }
 }
 
-/// A decoder, what it has not decoded yet, and how far it is.
+/// A decoder with its remaining input, and its position.
 struct Decompressed {
     object: String,
     decompressor: Decompressor,
@@ -183,7 +183,7 @@ impl Decompressed {
         Ok(output.into())
     }
 
-    /// The stored bytes have come to their end.
+    /// Handles the end of the stored bytes.
     fn check_end(&self) -> Result<(), NodeError> {
         match self.decompressor.is_at_end() && self.input.is_empty() {
             true => Ok(()),

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use thermocline_lua::{Budget, Meter};
 use thermocline_tables::table::{Charge, Full, StatementMemory, Working};
 
-/// Bytes that a machine asks for at once.
+/// Bytes that a machine requests at once.
 const STEP_BYTES: usize = 256 << 10;
 
-/// What a machine's scripts hold, as the budget of the database is told of it.
+/// Charges the database's budget for the memory that a machine's scripts hold.
 #[derive(Debug, Default)]
 pub(super) struct Budgeted {
     inner: Rc<Inner>,
@@ -16,12 +16,13 @@ pub(super) struct Budgeted {
 #[derive(Debug, Default)]
 struct Inner {
     charge: RefCell<Charge>,
-    /// Why more was refused.
+    /// The refusal of more memory, if any.
     refused: Cell<Option<Full>>,
 }
 
 impl Budgeted {
-    /// Has the budget of the statements' memory told of what the meter counts; nobody if it is `None`, as in replay.
+    /// Charges the statements' budget for the memory counted by the meter; charges nothing if it is `None`, as in
+    /// replay.
     pub fn begin(&self, meter: &Meter, memory: Option<&StatementMemory>) {
         self.inner.refused.set(None);
         let same = match (self.inner.charge.borrow().budget(), memory) {
@@ -35,7 +36,7 @@ impl Budgeted {
         }
     }
 
-    /// Why more was refused; `None` if it was not.
+    /// The refusal of more memory; `None` if there was none.
     pub fn refused(&self) -> Option<Full> {
         self.inner.refused.get()
     }

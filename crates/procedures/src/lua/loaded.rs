@@ -14,54 +14,54 @@ use thermocline_types::Result;
 
 use super::procedure::LuaProcedure;
 
-/// Texts that a call pays for once.
+/// Texts whose planning a call pays for only once.
 const PAID_MAX: usize = 1024;
-/// Names for which a table is kept.
+/// Names for which the emptied table keeps room.
 const NAMES_KEPT: usize = 64;
-/// Statements that are found by where Lua has their texts.
+/// Statements found by the address of their text in Lua.
 const RECENT: usize = 32;
-/// Bytes between the texts of two strings of Lua's at least.
+/// Minimum distance in bytes between the texts of two Lua strings.
 const TEXTS_APART: usize = 32;
-/// What planning a statement counts as, besides its text.
+/// Instructions charged for planning a statement, besides its text.
 const INSTRUCTIONS_OF_PLANNING: u64 = 1000;
 
-/// A procedure in one thread: its function, and the statements that it has used.
+/// A procedure in one thread: its function and the statements that it has used.
 pub(super) struct Loaded {
     pub name: Box<str>,
-    /// What Lua calls its source.
+    /// Chunk name of its source in Lua.
     pub source: CString,
     pub chunk: Chunk,
     pub is_running: Cell<bool>,
-    /// The procedure, as long as the schema has it.
+    /// The procedure, while the schema has it.
     pub owner: Weak<u64>,
-    /// Which of the calls that ran here this is.
+    /// Number of the current call among those that ran here.
     calls: Cell<u64>,
-    /// Hashes of the texts that the running call has paid for, also of those that are not kept any longer.
+    /// Hashes of the texts that the running call has paid for, including dropped statements.
     paid: RefCell<HashSet<u64, RandomState>>,
-    /// By text.
+    /// Statements by text.
     statements: RefCell<StatementCache<Rc<Statement>>>,
-    /// Some of them by where Lua has their texts: constants of a script stay where they are.
+    /// Some of them by the address of their text in Lua: constants of a script do not move.
     recent: RefCell<[Option<Rc<Statement>>; RECENT]>,
-    /// What the running call has given a name.
+    /// Statements that the running call has named.
     named: RefCell<HashMap<Box<[u8]>, Rc<Statement>, RandomState>>,
-    /// What the names take.
+    /// Bytes that the names take.
     names_bytes: Cell<usize>,
 }
 
 /// A planned statement.
 pub(super) struct Statement {
-    /// The last call that has paid for its planning.
+    /// Last call that has paid for its planning.
     paid: Cell<u64>,
     text: Box<[u8]>,
-    /// Of its text.
+    /// Hash of its text.
     hash: u64,
     pub prepared: Prepared,
     pub columns: Arc<[OutputColumn]>,
-    /// Of what it takes.
+    /// Charge for its memory.
     charge: Charge,
 }
 
-/// A statement that a script holds.
+/// A statement held by a script.
 pub(super) struct StatementHandle(pub Rc<Statement>);
 
 impl Loaded {
@@ -87,7 +87,7 @@ impl Loaded {
         self.paid.borrow_mut().clear();
     }
 
-    /// Forgets what a call has left.
+    /// Drops what a call has left.
     pub fn end(&self, meter: &Meter) {
         self.is_running.set(false);
         let mut named = self.named.borrow_mut();
@@ -98,7 +98,7 @@ impl Loaded {
         }
     }
 
-    /// Gives a statement a name for the rest of the call.
+    /// Names a statement for the rest of the call.
     pub fn name_statement(&self, name: &[u8], statement: Rc<Statement>, meter: &Meter) {
         let bytes = allocated(name.len()) + size_of::<(Box<[u8]>, Rc<Statement>)>();
         meter.hold(bytes, 0);
@@ -106,9 +106,9 @@ impl Loaded {
         self.named.borrow_mut().insert(name.into(), statement);
     }
 
-    /// The statement of a name, or of a text; one that is new is planned.
+    /// The statement with a name, or of a text; a new text is planned.
     ///
-    /// A call pays for the planning of each text once, whether an earlier call has had it planned or not.
+    /// A call pays for the planning of each text once, even if an earlier call has planned it.
     pub fn statement(
         &self,
         schema: &Schema,
@@ -133,7 +133,7 @@ impl Loaded {
             }
             return Ok(statement);
         }
-        // Those that make room for a new one are not kept here either.
+        // Statements evicted for a new one must not stay here either.
         self.recent.borrow_mut().fill(None);
         let sql = super::library::utf8(text)?;
         let mut parsing = environment.structure("reading a statement");
@@ -158,8 +158,8 @@ impl Loaded {
         Ok(statement)
     }
 
-    /// Counts what planning takes, of more texts than are remembered each time that they are used. What is kept of
-    /// earlier calls makes no difference, nor what there is no memory to keep.
+    /// Charges for planning: once per text, or at every use beyond [`PAID_MAX`] texts. Statements kept from earlier
+    /// calls, or dropped for lack of memory, make no difference.
     fn pay(&self, statement: &Statement, text: &[u8], meter: &Meter) {
         if statement.paid.get() == self.calls.get() {
             return;

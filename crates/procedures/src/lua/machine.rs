@@ -18,20 +18,20 @@ use super::loaded::Loaded;
 use super::procedure::LuaProcedure;
 use crate::{Context, Limits};
 
-/// Garbage that may lie about between two calls.
+/// Garbage that may remain between two calls.
 const GARBAGE_BYTES_MAX: usize = 2 << 20;
 
-/// What scripts are told of an error that they can do nothing about.
+/// Message that scripts get for an error that they cannot handle.
 const FAILED: &[u8] = b"the transaction has failed";
 
 thread_local! {
     static MACHINE: OnceCell<State<Machine>> = const { OnceCell::new() };
 }
 
-/// The stack of a function of the library.
+/// The stack of a library function.
 pub(super) type L<'s> = Stack<'s, Machine>;
 
-/// A [`Context`], whose two lifetimes a callback does not know.
+/// A [`Context`] without its two lifetimes, which a callback does not know.
 pub(super) trait AnyContext {
     fn lend(&mut self, run: &mut dyn FnMut(&mut Context<'_, '_>));
 }
@@ -57,24 +57,24 @@ impl Lent for LentContext {
 /// ```
 pub(super) struct Machine {
     meter: Rc<Meter>,
-    /// Budget that is told of what scripts hold.
+    /// Charges the budget for the memory of scripts.
     budgeted: Budgeted,
     functions: Vec<Function<Self>>,
     kept: OnceCell<Kept>,
     context: Loan<LentContext>,
     procedures: RefCell<HashMap<u64, Rc<Loaded>, RandomState>>,
-    /// The procedure that runs, innermost.
+    /// The running procedure, innermost.
     current: RefCell<Option<Rc<Loaded>>>,
     limits: Cell<Limits>,
     /// Why the transaction has failed.
     failure: RefCell<Option<Error>>,
-    /// The last error of the library that a script may catch, and what Lua was told of it.
+    /// The last error of the library that a script may catch, and the message that Lua got for it.
     raised: RefCell<Option<(String, Error)>>,
-    /// The line of the last error that went through a whole procedure.
+    /// Line of the last error that left a procedure.
     line: Cell<u32>,
-    /// Bytes held when it was last collected.
+    /// Bytes held after the last collection.
     idle_bytes: Cell<usize>,
-    /// A panic of the engine, which the script is not told of.
+    /// A panic of the engine, hidden from the script.
     panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
@@ -95,7 +95,7 @@ impl Host for Machine {
         } else if self.meter.is_exhausted() || self.meter.is_over() {
             self.out_of_memory()
         } else if within_budget {
-            // Not in the log, so that replay is not stopped: by the client, or at its deadline.
+            // Interruption by the client or a deadline. The log does not record it, so replay is not stopped.
             match self.with_context(|context| context.environment().check()) {
                 Some(Err(error)) => error,
                 _ => return None,
@@ -115,12 +115,12 @@ impl Host for Machine {
 }
 
 impl Machine {
-    /// Uses the machine of this thread, and makes it if there is none yet.
+    /// Uses this thread's machine, and creates it first if necessary.
     pub fn with<T>(run: impl FnOnce(&State<Self>) -> Result<T>) -> Result<T> {
         MACHINE.with(|machine| {
             if machine.get().is_none() {
                 let made = Self::new_state()?;
-                // Nothing else of this thread was here meanwhile.
+                // No other code of this thread has set it meanwhile.
                 let _ = machine.set(made);
             }
             run(machine.get().ok_or_else(|| Error::internal("no machine for Lua"))?)
@@ -155,22 +155,22 @@ impl Machine {
         Ok(state)
     }
 
-    /// What the library keeps in Lua.
+    /// Values that the library keeps in Lua.
     pub fn kept(&self) -> Result<&Kept> {
         self.kept.get().ok_or_else(|| Error::internal("a machine without a library"))
     }
 
-    /// What memory is counted with.
+    /// Meter of its memory and instructions.
     pub const fn meter_of(&self) -> &Rc<Meter> {
         &self.meter
     }
 
-    /// The procedure that runs.
+    /// The running procedure.
     pub fn current(&self) -> Option<Rc<Loaded>> {
         self.current.borrow().clone()
     }
 
-    /// Compiles a procedure to see whether it is one; whoever runs it compiles it again.
+    /// Compiles a procedure to check it; each thread that runs it compiles it again.
     pub fn check(lua: &State<Self>, procedure: &LuaProcedure, budget: &Arc<Budget>) -> Result<()> {
         let machine = lua.host();
         if machine.current.borrow().is_some() {
@@ -203,7 +203,7 @@ impl Machine {
             return Ok(Rc::clone(loaded));
         }
         let source = c_name(&format!("={}", procedure.name));
-        // A body of a megabyte is compiled to no more than some hundred of them.
+        // Compiling a body of a megabyte takes no more than some hundred megabytes.
         let chunk = stack.load(&procedure.source, &source).map_err(|Raised| {
             if self.meter.is_exhausted() {
                 return self.out_of_memory().in_procedure(&procedure.name, 0);
@@ -260,7 +260,7 @@ impl Machine {
         }
         let loaded = self.load(stack, procedure)?;
         if is_outermost {
-            // Compiling is no part of the call: another thread may have the procedure already.
+            // The call does not pay for compiling: another thread may already have compiled the procedure.
             self.meter.begin(procedure.limits.instructions_max, procedure.limits.lua_bytes_max);
         }
         if loaded.is_running.replace(true) {
@@ -271,7 +271,7 @@ impl Machine {
         let _running = Running { machine: self, loaded: &loaded, before };
         let run = |stack: &L<'_>| Ok(self.context.lend(context, || self.run(stack, &loaded, arguments)));
         let result = stack.scoped(run).unwrap_or_else(|Raised| Err(Error::internal("a call without a result")));
-        // What the call has set can be freed.
+        // The values that the call has set can be freed.
         stack.push_nil();
         stack.push_chunk(&loaded.chunk);
         result
@@ -285,7 +285,7 @@ impl Machine {
         }
         let kept = self.kept()?;
         stack.push_kept(&kept.handler);
-        // Globals of its own, whatever a call before has done to its `_ENV`.
+        // Fresh globals, whatever an earlier call has done to its `_ENV`.
         stack.push_table(0, 0);
         stack.push_kept(&kept.globals);
         stack.set_metatable(-2);
@@ -308,7 +308,7 @@ impl Machine {
         }
     }
 
-    /// What a script's error is to the caller.
+    /// The error of a script as its caller sees it.
     fn uncaught(&self, stack: &L<'_>, loaded: &Loaded) -> Error {
         let kind = stack.kind(-1);
         let line = self.line.take();
@@ -326,17 +326,17 @@ impl Machine {
         }
     }
 
-    /// The line that runs in the innermost procedure.
+    /// Current line of the innermost procedure.
     fn line(&self, lines: Lines<'_>) -> u32 {
         self.current().map_or(0, |loaded| lines.line_of(&loaded.source))
     }
 
-    /// Keeps the line of an error on its way out of a procedure.
+    /// Records the line of an error that leaves a procedure.
     pub fn note_line(&self, stack: &L<'_>) {
         self.line.set(self.line(stack.lines()));
     }
 
-    /// Ends the transaction: the script can do nothing about this error.
+    /// Ends the transaction with an error that the script cannot handle.
     pub fn abort(&self, stack: &L<'_>, error: Error) -> Raised {
         self.fail(stack.lines(), error);
         self.stop_again(stack)
@@ -355,7 +355,7 @@ impl Machine {
         self.failure.borrow().is_some()
     }
 
-    /// Raises what has ended the transaction, again.
+    /// Raises again the error that has ended the transaction.
     pub fn stop_again(&self, stack: &L<'_>) -> Raised {
         stack.push_bytes(FAILED);
         Raised
@@ -372,7 +372,7 @@ impl Machine {
         Raised
     }
 
-    /// Takes instructions for what the library does; an error if there are none left.
+    /// Spends instructions for work of the library; an error if none are left.
     pub fn spend(&self, stack: &L<'_>, instructions: usize) -> Result<(), Raised> {
         if self.meter.spend(instructions as u64) {
             return Ok(());
@@ -383,12 +383,12 @@ impl Machine {
         }
     }
 
-    /// Does something in the transaction. An error ends the transaction.
+    /// Runs a function in the transaction. An error ends the transaction.
     pub fn transact<T>(&self, stack: &L<'_>, run: impl FnOnce(&mut Context<'_, '_>) -> Result<T>) -> Result<T, Raised> {
         if self.has_failed() {
             return Err(self.stop_again(stack));
         }
-        // A panic of the engine goes on behind the script: rows may be half changed.
+        // A panic of the engine resumes after the script has ended: rows may be half changed.
         match catch_unwind(AssertUnwindSafe(|| self.with_context(run))) {
             Ok(Some(Ok(value))) => Ok(value),
             Ok(Some(Err(error))) => Err(self.abort(stack, error)),
@@ -400,14 +400,14 @@ impl Machine {
         }
     }
 
-    /// Uses the transaction's context; `None` if there is none, or it is in use.
+    /// Calls a function with the transaction's context; `None` if there is none, or it is in use.
     pub fn with_context<T>(&self, run: impl FnOnce(&mut Context<'_, '_>) -> T) -> Option<T> {
         let (mut run, mut result) = (Some(run), None);
         self.context.with(|lent| lent.lend(&mut |context| result = run.take().map(|run| run(context))))?;
         result
     }
 
-    /// Appends a value to a result, whose memory is that of the transaction's statements.
+    /// Appends a value to a result, whose memory counts for the transaction's statements.
     pub fn push(&self, rows: &mut Rows, value: ValueRef<'_>) -> Result<()> {
         let pushed = self.with_context(|context| rows.push_within(value, context.environment().memory()));
         pushed.unwrap_or_else(|| Err(Error::internal("a result outside of a transaction")))
@@ -428,7 +428,7 @@ impl Machine {
     }
 }
 
-/// Ends a call, also when a panic goes through.
+/// Ends a call on drop, also when a panic unwinds.
 struct Running<'m> {
     machine: &'m Machine,
     loaded: &'m Loaded,
@@ -451,7 +451,7 @@ fn text_of(kind: Kind<'_>) -> String {
 
 /// The line and the rest of a message that begins with `name:line:`.
 fn placed<'t>(name: &str, text: &'t str) -> Option<(u32, &'t str)> {
-    // As Lua cuts names.
+    // Truncated as Lua truncates names.
     let name = name.get(..name.len().min(59)).unwrap_or(name);
     let (line, message) = text.strip_prefix(name)?.strip_prefix(':')?.split_once(':')?;
     Some((line.parse().ok()?, message.trim_start()))

@@ -9,7 +9,7 @@ use thermocline_types::{Class, Result, Value};
 use super::machine::Machine;
 use crate::{Context, Limits};
 
-/// What Lua takes for its own words, which no argument can be called.
+/// Reserved words of Lua, which cannot be names of arguments.
 const KEYWORDS: [&str; 22] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil",
     "not", "or", "repeat", "return", "then", "true", "until", "while",
@@ -22,15 +22,15 @@ pub(crate) struct LuaProcedure {
     pub(super) name: Box<str>,
     /// The body as a function of the arguments.
     pub(super) source: Box<str>,
-    /// What a call may take.
+    /// Limits of a call.
     pub(super) limits: Limits,
-    /// Names this procedure of this version of the schema in the machines of all threads, which forget it
-    /// when it is gone.
+    /// Identifies this procedure of this version of the schema in the machines of all threads, which drop their
+    /// compiled function when it is gone.
     pub(super) id: Arc<u64>,
 }
 
 impl LuaProcedure {
-    /// Compiles a body; an error says on which line it is none.
+    /// Compiles a body; an error names the line of the mistake.
     pub fn compile(definition: &ProcedureDefinition, limits: Limits, budget: &Arc<Budget>) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let names: Vec<&str> = definition.arguments.iter().map(|argument| &*argument.name).collect();
@@ -41,7 +41,7 @@ impl LuaProcedure {
         let head = if names.is_empty() { String::new() } else { format!("local {} = ... ", names.join(", ")) };
         let procedure = Self {
             name: definition.name.clone(),
-            // On the body's first line, so that lines count as written.
+            // On the body's first line, so that line numbers match.
             source: format!("{head}{}", definition.body).into(),
             limits,
             id: Arc::new(NEXT.fetch_add(1, Ordering::Relaxed)),

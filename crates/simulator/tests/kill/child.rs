@@ -1,4 +1,4 @@
-//! Clients that move money and note it, in every way that there is.
+//! Clients that transfer money and log it in a journal, using every kind of transaction.
 
 use std::io::Write;
 use std::path::Path;
@@ -25,8 +25,7 @@ const FROM: &str = "UPDATE accounts SET balance = balance - $4 WHERE id = $2";
 const TO: &str = "UPDATE accounts SET balance = balance + $4 WHERE id = $3";
 const COUNT: &str = "UPDATE counters SET v = v + 1 WHERE id = $1 / 1000000000";
 
-/// A transfer, as the journal has it. Its number counts a client's transfers; rows of transfers that
-/// are rolled back have negative ids.
+/// A transfer as in the journal. `number` counts a client's transfers; rows of rolled back transfers have negative ids.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub id: i64,
@@ -53,8 +52,8 @@ impl Entry {
     }
 }
 
-/// Fails after all its changes if the id is negative. It is called for the partition of the id, and
-/// seldom has enough with that.
+/// Fails after all its changes if the id is negative. It is called for the partition of the id, and usually needs
+/// others as well.
 struct Transfer;
 
 impl Procedure for Transfer {
@@ -87,7 +86,7 @@ fn settings() -> Settings {
         partitions: 2,
         procedures: vec![Registration::new(transfer, 1, Transfer).unwrap()],
         log: LogSettings { segment_bytes: 100_000, ..LogSettings::default() },
-        // Often enough that many are killed on the way.
+        // Often enough that some are killed in progress.
         snapshots: SnapshotSettings { log_bytes: 400_000, ..SnapshotSettings::default() },
         ..Settings::default()
     }
@@ -121,7 +120,7 @@ pub fn define(database: &Database) {
     }
 }
 
-/// Clients that never stop, and say what they are told.
+/// Clients that never stop and print each commit that they are told of.
 pub fn run(directory: &Path, seed: u64) {
     let database = open(directory).unwrap();
     std::thread::scope(|scope| {
@@ -151,13 +150,13 @@ fn work(database: &Database, client: i64, seed: u64) {
             2 => drop(session.execute("CALL transfer_sql($1, $2, $3, $4)", &entry.values()).unwrap()),
             _ => interactive(&mut session, &entry, random.random_bool(0.2)),
         }
-        // One write, so that a line is whole.
+        // A single write, so that the line is complete.
         let line = format!("committed {client} {number}\n");
         std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
     }
 }
 
-/// The same as a session's transaction, sometimes behind one that is rolled back.
+/// The same in a session's transaction, sometimes after one that is rolled back.
 fn interactive(session: &mut Session, entry: &Entry, rolled_back: bool) {
     let Entry { id, from, to, amount } = *entry;
     let attempts = if rolled_back { vec![(-id, "ROLLBACK"), (id, "COMMIT")] } else { vec![(id, "COMMIT")] };
@@ -170,7 +169,7 @@ fn interactive(session: &mut Session, entry: &Entry, rolled_back: bool) {
             format!("UPDATE counters SET v = v + 1 WHERE id = {}", entry.client()),
             end.to_owned(),
         ];
-        // Partitions come in no order here, so sessions may wait for each other.
+        // Partitions are requested in no order here, so sessions may deadlock.
         while let Err(error) = statements.iter().try_for_each(|sql| session.execute(sql, &[]).map(drop)) {
             assert_eq!(error.sqlstate(), "40P01", "{error}");
             session.execute("ROLLBACK", &[]).unwrap();

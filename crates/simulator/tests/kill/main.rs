@@ -1,8 +1,8 @@
-//! A process with clients on two partitions is killed at random moments and its database opened again:
-//! what clients were told is there, and nothing is there in part.
+//! Kills a process with clients on two partitions at random moments and opens its database again: everything that
+//! clients were told is there, and no transaction is there in part.
 //!
-//! `THERMOCLINE_KILL_ROUNDS` kills it more often than 6 times, `THERMOCLINE_KILL_SEED` chooses the
-//! moments of another run. Killing takes nothing that the operating system has; the simulator does that.
+//! `THERMOCLINE_KILL_ROUNDS` sets the number of kills instead of 6, `THERMOCLINE_KILL_SEED` the moments of another run.
+//! A killed process loses nothing in the operating system's cache; the simulator covers that loss.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -24,7 +24,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
 
-/// Not a test: what the process does that is killed.
+/// Not a test: the body of the process that is killed.
 #[test]
 #[ignore = "run by the test below"]
 fn clients() {
@@ -32,8 +32,7 @@ fn clients() {
     child::run(Path::new(&directory), number(SEED, 0));
 }
 
-/// Starts the process, kills it after a while, and gives back the last transaction that each client was
-/// told to be committed.
+/// Starts the process, kills it after a while, and returns the last transaction that each client was told of.
 fn kill_one(directory: &Path, seed: u64, random: &mut StdRng) -> BTreeMap<i64, i64> {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "clients", "--ignored", "--nocapture"])
@@ -56,7 +55,7 @@ fn kill_one(directory: &Path, seed: u64, random: &mut StdRng) -> BTreeMap<i64, i
         }
         told
     });
-    // Sometimes while it recovers or makes its tables.
+    // Sometimes during recovery or while creating its tables.
     let most = if random.random_bool(0.15) { 30 } else { 300 };
     std::thread::sleep(Duration::from_millis(random.random_range(0..most)));
     assert_eq!(process.try_wait().unwrap(), None, "the process has ended by itself");
@@ -76,7 +75,7 @@ fn rows(database: &Database, table: &str) -> Vec<Vec<i64>> {
     (0..answer.rows.len()).map(|row| answer.rows.row(row).map(int).collect()).collect()
 }
 
-/// Compares what there is with what clients were told; gives back each client's last transaction.
+/// Compares the database with the results that clients were told; returns each client's last transaction.
 fn verify(database: &Database, told: &BTreeMap<i64, i64>) -> BTreeMap<i64, i64> {
     let mut balances = vec![BALANCE; ACCOUNTS as usize];
     let mut counters: BTreeMap<i64, i64> = (0..CLIENTS).map(|client| (client, 0)).collect();
@@ -129,7 +128,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_there_in_part() {
         (snapshots, replayed) = (snapshots + u64::from(progress.rows_total > 0), replayed + progress.records);
         last = verify(&database, &told);
         if round % 4 == 3 {
-            // The state is that of what is written, also if it is read again.
+            // Opening it again must give the same state.
             database.close().unwrap();
             verify(&open(directory.path()).unwrap(), &last);
         }

@@ -1,4 +1,4 @@
-//! A database in which bodies of procedures are run.
+//! A database that runs bodies of procedures.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub fn run(session: &mut Session, sql: &str) -> Answer {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// A database with a table, and machines that have run nothing yet.
+/// A database with a table, and machines that have run nothing.
 pub struct Bench {
     _database: Database,
     pub session: Session,
@@ -61,7 +61,7 @@ impl Bench {
         self.session.execute("CALL p()", &[])
     }
 
-    /// What a body returns, as text.
+    /// The result of a body as text.
     pub fn text(&mut self, body: &str) -> String {
         let answer = self.call(body).unwrap_or_else(|error| panic!("{body}: {error}"));
         let rows: Vec<String> =
@@ -89,7 +89,7 @@ impl Bench {
     }
 }
 
-/// How a body ends: what it returns, or its error.
+/// Outcome of a body: its result or its error.
 pub fn outcome(bench: &mut Bench, body: &str) -> String {
     match bench.call(body) {
         Ok(answer) => {

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets over their corpus, and over mutations of it.
+//! Runs the bodies of the fuzz targets over their corpus and mutations of it.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Scripts that want to break the machine, or to keep it: each ends in an answer or a clean error, the same on a
-//! fresh machine and on a used one, which goes on.
+//! Scripts that try to break or block the machine: each ends in an answer or a clean error, the same on a fresh machine
+//! and on a used one, which keeps working.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use thermocline_transactions::procedure::Limits;
 
 use crate::bench::{Bench, outcome, settings};
 
-/// Ends as `expected` says: what is returned, or the beginning of `SQLSTATE: message`.
+/// Checks that a body ends as `expected`: its result, or the beginning of `SQLSTATE: message`.
 #[track_caller]
 pub fn ends(body: &str, expected: &str) {
     let mut used = Bench::new();
@@ -83,7 +83,7 @@ mod stack {
     }
 }
 
-/// Loops without an instruction of Lua in them, or nearly so.
+/// Loops that execute few or no Lua instructions.
 mod loops {
     use super::*;
 
@@ -167,7 +167,7 @@ mod loops {
         format_for_ever: "while true do string.format('%99.99f', 1e300) end" => "57014";
     }
 
-    /// At the limit of memory each allocation goes through all that is alive; counted, so that it ends.
+    /// Near the memory limit each allocation traverses all live objects; this is counted, so that it ends.
     #[test]
     fn memory_nearly_full() {
         let body = "local t = {} for i = 1, 70000 do t[i] = {i} end local s = {}
@@ -180,7 +180,7 @@ mod loops {
         }
     }
 
-    /// Without a limit of instructions, what stops them is the client.
+    /// Without an instruction limit, only the client stops them.
     #[test]
     fn cancelled() {
         let unlimited =

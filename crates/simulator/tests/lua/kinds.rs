@@ -1,5 +1,5 @@
-//! More of each kind: coroutines, `goto`, metatables, errors that are no text, closing, depth, and memory that ends
-//! at every allocation.
+//! More of each kind: coroutines, `goto`, metatables, errors that are not text, closing, depth, and memory that runs
+//! out at every allocation.
 
 use thermocline_transactions::database::Settings;
 use thermocline_transactions::procedure::Limits;
@@ -140,7 +140,7 @@ mod errors {
 mod depth {
     use super::*;
 
-    /// With memory for the deepest stack that Lua has.
+    /// Runs a body with memory for the deepest stack that Lua has.
     fn deep(body: &str, expected: &str) {
         let limits = Limits { instructions_max: 20_000_000, lua_bytes_max: 128 << 20, ..Limits::default() };
         let bench = || Bench::with(Settings { limits, ..settings() });
@@ -207,7 +207,7 @@ mod depth {
         of_too_many_assignments: format!("{} = 1 return 2", vec!["a"; 1000].join(",")) => "42601";
     }
 
-    /// A function that takes so many variables from outside, of more functions than one.
+    /// A function with this many upvalues, from more functions than one.
     fn upvalues(count: usize) -> String {
         let names: Vec<_> = (0..count).map(|i| format!("a{i}")).collect();
         let local = |names: &[String], from: usize| {
@@ -242,7 +242,7 @@ fn captures_by_the_million() {
     bench.check("return 1", "1");
 }
 
-/// Memory that ends at every allocation of scripts that allocate in all ways that there are.
+/// Memory runs out at every allocation of scripts that allocate in every way.
 #[test]
 fn memory_ends_at_every_allocation() {
     let bodies = [

@@ -50,7 +50,7 @@ fn statements_run_once_for_each_set_of_parameters() {
         );
     }
     bench.fails("return db.values(db.query('SELECT 1'), 'x')", "38000", "integer expected");
-    // In their order: a set sees what those before it wrote. More than are looked up together.
+    // In order: a set sees the writes of those before it. More sets than are looked up together.
     bench.check(
         "local sets = {} for k = 10, 109 do sets[#sets + 1] = {k, 'v' .. k} end
          local written = db.execute_each('INSERT INTO t (k, v) VALUES ($1, $2)', sets)
@@ -59,7 +59,7 @@ fn statements_run_once_for_each_set_of_parameters() {
          return written, s:execute_each({}), #s:query_each(chain), db.value('SELECT v FROM t WHERE k = 109')",
         "100|0|35|v1091,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,",
     );
-    // NULL at the end and in the midst, texts that become other types, metatables that are not asked.
+    // NULL at the end and in the middle, texts converted to other types, metatables that are ignored.
     bench.check(
         "db.execute_each('INSERT INTO t (k, v, m) VALUES ($1, $2, $3)', {{200, 'a'}, {201, nil, '2.50'}})
          return db.query('SELECT k, v, m FROM t WHERE k >= 200 ORDER BY k')",
@@ -226,11 +226,11 @@ fn the_library_is_luas() {
     }
 }
 
-/// Each way in which a script could see something that is another thing the next time.
+/// Every way in which a script could see something that changes between runs.
 #[test]
 fn nothing_depends_on_anything_but_the_log() {
     let mut bench = Bench::new();
-    // Keys in their order, whatever the order of insertion.
+    // Keys come in order, whatever the order of insertion.
     bench.check(
         "local t, out = {}, {}
          for _, k in ipairs{'pear', 'apple', 10, 2, 1.5, true, 'fig', -1} do t[k] = 1 end
@@ -273,7 +273,7 @@ fn nothing_depends_on_anything_but_the_log() {
     );
     bench.fails("return string.format('%p', {})", "38000", "%p");
     bench.fails("error({})", "38000", "table value");
-    // Random numbers, time and names from the transaction.
+    // Random numbers, time and UUIDs come from the transaction.
     let random = "return math.random(), math.random(10), math.random(5, 6), math.random(0) ~= nil, #db.uuid()";
     let text = bench.text(random);
     assert!(text.ends_with("|t|36"), "{text}");
@@ -284,7 +284,7 @@ fn nothing_depends_on_anything_but_the_log() {
     bench.check("return math.random(math.mininteger, math.maxinteger) ~= nil", "t");
     bench.fails("return math.random(2, 1)", "38000", "interval is empty");
     bench.fails("math.randomseed(1)", "38000", "randomseed");
-    // The collector is not to be seen.
+    // The collector is invisible.
     bench.fails("setmetatable({}, {__gc = function() end})", "38002", "__gc");
     bench.fails("setmetatable({}, {__mode = 'k'})", "38002", "__mode");
     bench.check(
@@ -296,7 +296,7 @@ fn nothing_depends_on_anything_but_the_log() {
          return #weak",
         "10",
     );
-    // The length of a table with holes: what is appended follows from what was done, not from a seed.
+    // The length of a table with holes follows from the operations, not from a seed.
     let holes =
         "local t = {} for i = 1, 64 do t[i] = i t['k' .. i * 7] = i end for i = 64, 3, -3 do t[i] = nil end return #t";
     let length = bench.text(holes);
@@ -334,7 +334,7 @@ fn nothing_stays_from_call_to_call() {
         "f|f|f|f",
     );
     bench.check("return ('x'):upper(), type(db.query), x == nil", "X|function|t");
-    // Names of statements end with the call.
+    // Names of statements are dropped at the end of the call.
     bench.check("db.prepare('one', 'SELECT 1') return db.value('one')", "1");
     bench.fails("return db.value('one')", "42601", "");
 }
@@ -357,7 +357,7 @@ fn no_way_to_the_host() {
         "_G",
     ] {
         bench.fails(&format!("local x = {name}"), "38002", name);
-        // Not even for those who ask carefully.
+        // Not even inside `pcall`.
         bench.fails(&format!("pcall(function() return {name} end) return 1"), "38002", name);
     }
     bench.check("return string.dump, string.pack, coroutine.running() ~= nil, math.sin", "NULL|NULL|t|NULL");
@@ -480,7 +480,7 @@ fn limits_are_counts() {
     ] {
         bench.fails(body, "53200", "");
     }
-    // Collecting what it holds, over and over, takes instructions, too.
+    // Repeated collection of its memory also costs instructions.
     for body in [
         "local t = {} for i = 1, 1 << 20 do t[i] = ('x'):rep(57) .. i end",
         "local t = {} while true do pcall(function() t[#t + 1] = ('x'):rep(1000) .. #t end) end",
@@ -490,7 +490,7 @@ fn limits_are_counts() {
     }
     bench.fails("local function f() return 1 + f() end f()", "53200", "");
     bench.fails("local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x", "38000", "possible loop");
-    // Afterwards everything is as before.
+    // Afterwards everything is unchanged.
     bench.check("return db.value('SELECT count(*) FROM t')", "3");
 }
 
@@ -509,7 +509,7 @@ fn procedures_call_procedures() {
     ] {
         bench.session.execute(&format!("CREATE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$"), &[]).unwrap();
     }
-    // Rows of another partition than the argument's: run again, over all of them.
+    // Rows of a partition other than the argument's: the call runs again with that partition as well.
     run(
         &mut bench.session,
         "CREATE PROCEDURE elsewhere(x BIGINT) PARTITION ON (x) LANGUAGE lua AS $lua$
@@ -550,7 +550,7 @@ fn limit_needs_an_order_where_something_is_written() {
     bench.check("db.execute('DELETE FROM t WHERE k = 1') return db.value('SELECT k FROM t ORDER BY k LIMIT 1')", "2");
 }
 
-/// Runs calls, crashes, and looks at what replay makes of the log.
+/// Runs calls, crashes, and checks the result of replay.
 #[test]
 fn replay_gives_the_same() {
     let disk = new_disk();
@@ -585,7 +585,7 @@ fn replay_gives_the_same() {
     drop(session);
     drop(database);
     disk.restart(Crash::Power);
-    // In a thread of its own, where nothing was compiled or cached before.
+    // In a new thread, where nothing was compiled or cached.
     let after = std::thread::scope(|scope| {
         scope
             .spawn(|| {

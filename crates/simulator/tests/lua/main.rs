@@ -1,4 +1,4 @@
-//! Procedures in Lua: what they can do, and what they cannot.
+//! Procedures in Lua: their features and their limits.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

@@ -1,10 +1,10 @@
-//! A call starts from nothing that an earlier one could change.
+//! No call can change the start state of a later one.
 
 use thermocline_transactions::disk::Crash;
 
 use crate::bench::{Bench, new_disk, open, outcome, run};
 
-/// What a call could leave behind it, for one that looks.
+/// Statements by which a call could leave something for a later one.
 const LEAVES: &[&str] = &[
     "_ENV = {}",
     "_ENV = setmetatable({}, {__index = function() return 7 end})",
@@ -31,7 +31,7 @@ const LEAVES: &[&str] = &[
     "local d = db.decimal(1) local ok, f = pcall(function() return d.__index end) if ok and f then pcall(f, d, 'x') end",
 ];
 
-/// Looks at everything that a script can reach.
+/// Inspects everything that a script can reach.
 const LOOKS: &str = "
     local out = {}
     local function say(...) for i = 1, select('#', ...) do out[#out + 1] = tostring((select(i, ...))) end end
@@ -63,7 +63,7 @@ fn nothing_that_is_left_is_found() {
     let create =
         |name: &str, body: &str| format!("CREATE OR REPLACE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$");
     for leaves in LEAVES {
-        // In the same procedure, whose chunk has run before, and in another one.
+        // In the same procedure, whose chunk has run before, and in another procedure.
         let body = format!("if leave then {leaves} else {LOOKS} end");
         run(&mut bench.session, &create("both(leave BOOLEAN)", &body));
         run(&mut bench.session, &create("other()", LOOKS));
@@ -80,11 +80,11 @@ fn nothing_that_is_left_is_found() {
 }
 
 fn call_quietly(call: &mut impl FnMut(&str) -> String) -> String {
-    // It may fail; what it leaves is what matters.
+    // It may fail; only its traces matter.
     call("CALL both(true)")
 }
 
-/// A call inside of another, by either of which the other must not be changed.
+/// Nested calls must not change each other.
 #[test]
 fn procedures_share_nothing() {
     let mut bench = Bench::new();
@@ -104,7 +104,7 @@ fn procedures_share_nothing() {
     }
 }
 
-/// Calls that leave something, over and over, and what replay makes of the log.
+/// Calls that try to leave something, repeatedly, and the result of replaying the log.
 #[test]
 fn replay_finds_what_was_written() {
     let disk = new_disk();
@@ -123,7 +123,7 @@ fn replay_finds_what_was_written() {
          $lua$",
     );
     for id in 0..300 {
-        // What fails is not in the log: what it left must not be in what follows.
+        // Failed calls are not in the log: their traces must not affect later calls.
         let _ = session.execute(&format!("CALL note({id}, {})", id % 3 == 0), &[]);
     }
     let all = "SELECT * FROM seen ORDER BY id";

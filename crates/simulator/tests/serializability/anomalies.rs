@@ -41,7 +41,7 @@ fn found(transactions: &[Short<'_>]) -> String {
 
 #[test]
 fn what_may_be() {
-    // A serial history, a concurrent one in either order, an outcome that nobody knows in either way.
+    // A serial history, a concurrent one in either order, an unknown outcome in either way.
     let serial: [Short<'_>; 4] = [
         (0, 1, Committed, &[append(1, 1), list(1, &[1]), append(1, 2)]),
         (2, 3, Aborted, &[append(1, 9)]),
@@ -67,7 +67,7 @@ fn what_must_not_be() {
                 (4, 5, Committed, &[list(1, &[1])]),
             ],
         ),
-        // Acknowledged, and nowhere.
+        // Acknowledged and lost.
         (
             "G-single, real time",
             &[
@@ -94,7 +94,7 @@ fn what_must_not_be() {
                 (10, 11, Committed, &[list(1, &[2]), list(2, &[1])]),
             ],
         ),
-        // Half of a transaction is seen.
+        // One half of a transaction is seen.
         (
             "G-single",
             &[

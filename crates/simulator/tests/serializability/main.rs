@@ -1,8 +1,8 @@
-//! Concurrent clients' histories, recorded and checked for strict serializability; and histories with
-//! known anomalies, to see that they are found.
+//! Records histories of concurrent clients and checks that they are strictly serializable; also checks that known
+//! anomalies are found.
 //!
-//! `THERMOCLINE_HISTORY_STEPS` records more than 100 000 steps, `THERMOCLINE_HISTORY_SEED` the clients'
-//! choices of another run; threads come in another order each time.
+//! `THERMOCLINE_HISTORY_STEPS` sets the number of recorded steps instead of 100 000, `THERMOCLINE_HISTORY_SEED` the
+//! clients' choices of another run; the interleaving of threads differs each time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -21,7 +21,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
 
-/// What clients did on this many partitions.
+/// Records the clients' history on this many partitions.
 fn record(partitions: u16, steps: u64, seed: u64) -> Vec<Transaction> {
     let disk = SimulatedDisk::new(seed, Faults::default());
     let database = open(Arc::new(disk.clone()), partitions);
@@ -34,7 +34,7 @@ fn record(partitions: u16, steps: u64, seed: u64) -> Vec<Transaction> {
                 scope.spawn(move || client(database, world, number, seed))
             })
             .collect();
-        // Snapshots, which must not be seen.
+        // Snapshots must be invisible.
         while world.steps_left.load(Ordering::Relaxed) > 0 {
             database.snapshot().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -42,7 +42,7 @@ fn record(partitions: u16, steps: u64, seed: u64) -> Vec<Transaction> {
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     });
     history.push(final_reads(&database, &world));
-    // Recovery is seen by nobody either.
+    // Recovery must be invisible, too.
     drop(database);
     let database = open(Arc::new(disk), partitions);
     history.push(final_reads(&database, &world));
@@ -74,7 +74,7 @@ fn histories_are_strictly_serializable() {
     assert!(total as u64 >= steps, "{total} steps");
 }
 
-/// What was recorded, with one thing changed that must not be, at many places.
+/// Plants one violation at many places of the recorded history.
 fn changed_histories_are_found(history: &[Transaction]) {
     let mut appends: BTreeMap<(i64, i64), usize> = BTreeMap::new();
     for (number, transaction) in history.iter().enumerate() {
@@ -85,7 +85,7 @@ fn changed_histories_are_found(history: &[Transaction]) {
         }
     }
     let committed = |transaction: &&Transaction| transaction.outcome == Outcome::Committed;
-    // Stale reads: the last element of a list is not seen by one who began after it was committed.
+    // Stale reads: a reader that began after the commit misses the last element of a list.
     let stale =
         history.iter().enumerate().filter(|(_, transaction)| committed(transaction)).filter_map(|(number, reader)| {
             let [Step::ReadList { key, list }] = &reader.steps[..] else { return None };
@@ -99,7 +99,7 @@ fn changed_histories_are_found(history: &[Transaction]) {
         let Step::ReadList { list, .. } = &mut changed[*number].steps[0] else { panic!("a read") };
         list.truncate(*length);
         let found = checker::check(&changed).expect_err("a stale read");
-        // Half of a transaction's appends is another anomaly.
+        // Losing half of a transaction's appends is another anomaly.
         let name = found.name();
         assert!(
             name.contains("real time") || name.starts_with("G1b"),
@@ -107,7 +107,7 @@ fn changed_histories_are_found(history: &[Transaction]) {
             found.describe(&changed)
         );
     }
-    // Lost updates: a committed element that nobody ever sees.
+    // Lost updates: nobody ever sees a committed element.
     let lost: Vec<_> = appends.iter().filter(|(_, writer)| committed(&&history[**writer])).collect();
     for ((key, value), writer) in lost.iter().step_by(lost.len() / 5) {
         let mut changed = history.to_vec();
@@ -123,7 +123,7 @@ fn changed_histories_are_found(history: &[Transaction]) {
         changed[**writer].steps.retain(|step| !matches!(step, Step::ReadList { .. }));
         assert!(checker::check(&changed).is_err(), "{value} is in list {key} no more");
     }
-    // Dirty reads: somebody who was seen has aborted.
+    // Dirty reads: a transaction whose writes were read has aborted.
     let seen = history[history.len() - 1].steps.iter().find_map(|step| match step {
         Step::ReadList { key, list } => Some((*key, *list.get(list.len() / 2)?)),
         _ => None,
@@ -131,7 +131,7 @@ fn changed_histories_are_found(history: &[Transaction]) {
     let mut changed = history.to_vec();
     changed[appends[&seen.unwrap()]].outcome = Outcome::Aborted;
     assert!(checker::check(&changed).unwrap_err().name().starts_with("G1a"));
-    // Half a transaction: what one append did is there, what the other did is not.
+    // Fractured transaction: one append is there, the other is not.
     let half = history.iter().enumerate().find_map(|(number, transaction)| {
         let registers = transaction.steps.iter().filter(|step| matches!(step, Step::Replace { .. })).count();
         let lists = transaction.steps.iter().any(|step| matches!(step, Step::Append { .. }));

@@ -1,4 +1,4 @@
-//! Clients that append to lists and replace registers, in every way that there is.
+//! Clients that append to lists and replace registers, using every kind of transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,9 +15,9 @@ use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Value, ValueRef};
 use thermocline_transactions::{Class, Error, Result};
 
-/// Lists and registers that are used at a time.
+/// Lists and registers in use at a time.
 const SLOTS: i64 = 8;
-/// Elements of a list, about.
+/// Approximate number of elements of a list.
 const LIST_MAX: i64 = 40;
 
 const APPEND: &str =
@@ -26,7 +26,7 @@ const LIST: &str = "SELECT v FROM lists WHERE k = $1";
 const REGISTER: &str = "SELECT v FROM registers WHERE k = $1";
 const REPLACE: &str = "INSERT INTO registers VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
 
-/// A step as a client asks for it.
+/// A step as a client requests it.
 #[derive(Debug, Clone, Copy)]
 enum Ask {
     Append(i64, i64),
@@ -59,7 +59,7 @@ impl Ask {
         }
     }
 
-    /// What was done, from what was seen: a list's text, or a register's number.
+    /// The step with the value that it saw: a list's text, or a register's number.
     fn done(self, seen: ValueRef<'_>) -> Step {
         let number = || if let ValueRef::Int(number) = seen { number } else { 0 };
         match self {
@@ -79,10 +79,10 @@ fn list(seen: ValueRef<'_>) -> Vec<i64> {
     }
 }
 
-/// Runs steps that it gets as text. It is called for a partition that need not be the only one.
+/// Runs steps encoded as text. It is called for a partition that need not be its only one.
 struct Steps;
 
-/// In this order in [`Procedure::statements`].
+/// Same order as [`Procedure::statements`].
 const STATEMENTS: [&str; 4] = [APPEND, LIST, REGISTER, REPLACE];
 
 impl Procedure for Steps {
@@ -137,7 +137,7 @@ pub struct World {
     start: Instant,
     pub steps_left: AtomicI64,
     value: AtomicI64,
-    /// Appends to each slot's lists: a slot takes another key when its list is long.
+    /// Appends to each slot's lists: a slot moves to another key when its list is long.
     appends: Vec<AtomicI64>,
 }
 
@@ -170,13 +170,13 @@ impl World {
     }
 }
 
-/// Transactions until enough steps are made.
+/// Runs transactions until enough steps are made.
 pub fn client(database: &Database, world: &World, number: usize, seed: u64) -> Vec<Transaction> {
     let mut random = StdRng::seed_from_u64(seed * 1000 + number as u64);
     let mut session = database.session();
     let mut history = Vec::new();
     while world.steps_left.load(Ordering::Relaxed) > 0 {
-        // What times out has to have left nothing.
+        // A transaction that times out must leave nothing.
         let timeout =
             if number == 0 { Duration::from_micros(random.random_range(50..2000)) } else { Duration::from_secs(60) };
         session.set_statement_timeout(Some(timeout));
@@ -192,7 +192,7 @@ pub fn client(database: &Database, world: &World, number: usize, seed: u64) -> V
             5 => scan(&mut session),
             6..10 => call(&mut session, "CALL steps_at($1, $2)", &asked),
             10..14 => call(&mut session, "CALL steps($1)", &asked),
-            // Partition after partition, as its keys come.
+            // One partition after the other, in the order of its keys.
             _ => interactive(&mut session, &asked),
         };
         let end = world.now();
@@ -216,7 +216,7 @@ fn outcome(error: &Error) -> Outcome {
     }
 }
 
-/// What an aborted transaction would have written.
+/// The write that an aborted transaction would have made.
 fn written(ask: Ask) -> Option<Step> {
     match ask {
         Ask::Append(key, value) => Some(Step::Append { key, value }),
@@ -235,7 +235,7 @@ fn single(session: &mut Session, ask: Ask) -> Result<Vec<Step>> {
         }
         Ask::List(key) => vec![ask.done(first(&session.execute(LIST, &[Value::Int(key)])?).as_ref())],
         Ask::Register(key) => vec![ask.done(first(&session.execute(REGISTER, &[Value::Int(key)])?).as_ref())],
-        // The statement does not say what was before.
+        // The statement does not return the previous value.
         Ask::Replace(..) => call(session, "CALL steps($1)", &[ask])?,
         Ask::Abort => Vec::new(),
     })

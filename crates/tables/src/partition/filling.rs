@@ -5,15 +5,15 @@ use super::Partition;
 use crate::schema::TableId;
 use crate::table::TupleId;
 
-/// A partition while the rows of a snapshot are put into it. Its indexes have no entries of them, so it can do nothing
-/// else before that is finished; where it is not, the partition is of no use.
+/// A partition while it is loaded from a snapshot. Its indexes have no entries yet, so it can do nothing else before
+/// loading has finished; if loading fails, the partition is unusable.
 ///
 /// ```text
 ///  empty tables --add: rows, anywhere--> rows without indexes --finish: one index after the other--> Partition
 /// ```
 ///
-/// Entering rows one by one waits for memory at each of them. All of a table's keys are brought into the order of the
-/// index instead: see [`Index::fill`](crate::table::Index::fill).
+/// Inserting keys one by one would wait for memory at each of them. Instead all keys of a table are brought into the
+/// order of the index: see [`Index::fill`](crate::table::Index::fill).
 #[derive(Debug)]
 pub struct Filling<'a> {
     partition: &'a mut Partition,
@@ -27,10 +27,10 @@ impl Partition {
 }
 
 impl Filling<'_> {
-    /// Adds rows of a table by their images; those of a load that is not over are hidden.
+    /// Adds rows of a table by their images; rows of an unfinished load are hidden.
     ///
     /// # Errors
-    /// If they are not the table's.
+    /// If the images do not belong to the table.
     pub fn add<'r>(
         &mut self,
         table: TableId,
@@ -44,10 +44,10 @@ impl Filling<'_> {
         })
     }
 
-    /// Makes the indexes. `check` is asked meanwhile whether that is to stop.
+    /// Builds the indexes. `check` returns an error if this is to stop.
     ///
     /// # Errors
-    /// If two rows have a key that one may have, or `check` gives one.
+    /// If two rows share a unique key, or `check` fails.
     pub fn finish(self, check: &dyn Fn() -> Result<()>) -> Result<()> {
         self.partition.tables_mut().try_for_each(|table| table.index_all(check))
     }

@@ -1,12 +1,12 @@
-//! One partition's rows, and the transaction that runs on them.
+//! Rows of one partition, and the transaction that runs on them.
 //!
 //! ```text
 //! begin -> statements, through Scope -> commit: digest, effects, pre-images
 //!                                    -> abort: everything as it was
 //! ```
 //!
-//! A partition runs one transaction at a time, so nothing in it is locked. A transaction over several
-//! partitions has all of them to itself; where it runs is decided above, in the engine.
+//! A partition runs one transaction at a time, so nothing in it is locked. A transaction over several partitions has
+//! all of them to itself; the engine decides where it runs.
 
 mod filling;
 mod participants;

@@ -1,15 +1,15 @@
 use crate::PartitionHash;
 
-/// Which partitions a program needs.
+/// The partitions that a program needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Participants {
-    /// The one that rows with this hash belong to.
+    /// The partition of rows with this hash.
     One(PartitionHash),
-    /// Those that rows with these hashes belong to, of which there may be fewer than hashes.
+    /// The partitions of rows with these hashes; several hashes may share one.
     Several(Box<[PartitionHash]>),
-    /// One, whichever.
+    /// Any one partition.
     Any,
-    /// All.
+    /// All partitions.
     All,
 }
 

@@ -13,17 +13,17 @@ use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{self, Budget, Build, Replaced, Table, TableLoad, TupleId};
 
-/// Told of every row that a committed transaction changed, before the next one runs: a copy of the rows
-/// that has not come to the row yet needs what it was.
+/// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
+/// has not reached the row yet needs its earlier image.
 pub trait PreImages: Send {
-    /// A row changed; a row that changed several times is told several times, the oldest image first.
-    /// False if nobody wants to know any more.
+    /// Called for each change of a row; of several changes of one row, the oldest image comes first. Returns false to
+    /// end the calls.
     fn changed(&mut self, change: table::Change<'_>) -> bool;
 
-    /// Tables or their rows' shape are about to change. Nothing is told after this.
+    /// Tables or the layout of their rows are about to change. No call follows this one.
     fn defined(&mut self);
 
-    /// Event for the next transaction to wait for, because too many rows wait to be copied; `None` if it need not.
+    /// Event for the next transaction to wait for, because too many rows wait to be copied; `None` if it need not wait.
     fn held_up(&self) -> Option<Wait> {
         None
     }
@@ -34,12 +34,12 @@ pub struct Partition {
     id: PartitionId,
     /// Number of partitions of the database.
     count: u32,
-    /// By the table's number; `None` where there is no table with this number.
+    /// By table number; `None` for an unused number.
     tables: Vec<Option<Table>>,
     budget: Arc<Budget>,
     seed: u64,
     pre_images: Vec<Box<dyn PreImages>>,
-    /// Queries that are reading tables.
+    /// Readers in progress.
     readers: Vec<SharedRead>,
 }
 
@@ -53,13 +53,13 @@ impl fmt::Debug for Partition {
 }
 
 impl Partition {
-    /// Partition `id` of `count`, without tables. The seed decides where hashed keys are, which nothing can
-    /// see.
+    /// Partition `id` of `count`, without tables. The seed decides where hashed keys are placed, which has no visible
+    /// effect.
     pub fn new(id: PartitionId, count: u32, budget: Arc<Budget>, seed: u64) -> Self {
         Self { id, count, tables: Vec::new(), budget, seed, pre_images: Vec::new(), readers: Vec::new() }
     }
 
-    /// Which one.
+    /// Its number.
     pub fn id(&self) -> PartitionId {
         self.id
     }
@@ -69,12 +69,12 @@ impl Partition {
         self.count
     }
 
-    /// Does a row with this hash belong here?
+    /// Whether a row with this hash belongs here.
     pub fn owns(&self, hash: PartitionHash) -> bool {
         hash.partition(self.count) == u32::from(self.id.0)
     }
 
-    /// The memory that it shares with the other partitions.
+    /// The budget that it shares with the other partitions.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
@@ -85,7 +85,7 @@ impl Partition {
         self.tables.get(id.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(id))
     }
 
-    /// A table, to be changed.
+    /// A table, mutably.
     #[inline]
     pub fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
         self.tables.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or_else(|| no_table(id))
@@ -96,7 +96,7 @@ impl Partition {
         self.tables.iter().flatten()
     }
 
-    /// The same, to be changed.
+    /// All tables, mutably.
     pub(super) fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
         self.tables.iter_mut().flatten()
     }
@@ -127,7 +127,7 @@ impl Partition {
         self.table_mut(table)?.delete(id, &mut transaction.undo)
     }
 
-    /// Adds a row of a bulk load, which nobody sees before that is [over](Self::end_load).
+    /// Adds a row of a bulk load, hidden until the load [ends](Self::end_load).
     pub fn insert_hidden(
         &mut self,
         TableLoad { table, load }: TableLoad,
@@ -137,14 +137,14 @@ impl Partition {
         self.table_mut(table)?.insert_hidden(load, image, &mut transaction.undo)
     }
 
-    /// Ends a load into a table, whose rows everybody sees from now on.
+    /// Ends a load into a table, whose rows become visible.
     pub fn end_load(&mut self, TableLoad { table, load }: TableLoad) -> Result<()> {
         self.table_mut(table)?.end_load(load);
         Ok(())
     }
 
-    /// Removes some rows of a load that is not over, the first ones first, and says how many. Nobody has seen them, so
-    /// nothing can take that back.
+    /// Removes some rows of an unfinished load, lowest ids first, and returns how many. They were never visible, so
+    /// there is no undo.
     pub fn take_back(&mut self, TableLoad { table, load }: TableLoad, rows: u32) -> Result<u32> {
         let mut next = TupleId(0);
         for removed in 0..rows {
@@ -161,12 +161,13 @@ impl Partition {
         Ok(rows)
     }
 
-    /// The loads that are not over.
+    /// The unfinished loads.
     pub fn loads(&self) -> impl Iterator<Item = TableLoad> {
         self.tables().flat_map(|table| table.loads().map(|(load, _)| TableLoad { table: table.definition().id, load }))
     }
 
-    /// Hash of what the transaction changed here, as it is now, as logs of versions 1 and 2 of the semantics have it.
+    /// Hash of the rows that the transaction changed here, in their final state, as in logs of versions 1 and 2 of the
+    /// semantics.
     pub(crate) fn digest_at_the_end(&self, transaction: &Transaction) -> Result<Digest> {
         transaction.undo.changed().try_fold(Digest::EMPTY, |digest, (table, id)| {
             let image = self.table(table)?.get(id)?.map(table::Row::image);
@@ -174,8 +175,8 @@ impl Partition {
         })
     }
 
-    /// The rows that the transaction changed here, as they are now, each once in the order of the first
-    /// change; `None` for those that are gone.
+    /// The rows that the transaction changed here, in their final state, each once in the order of the first change;
+    /// `None` for removed rows.
     pub fn effects<'a>(
         &'a self,
         transaction: &'a Transaction,
@@ -187,7 +188,7 @@ impl Partition {
         })
     }
 
-    /// Keeps the transaction's changes, and makes it ready for the next.
+    /// Keeps the transaction's changes, and prepares for the next transaction.
     pub fn commit(&mut self, transaction: &mut Transaction) {
         if !self.pre_images.is_empty() {
             self.pre_images.retain_mut(|one| transaction.undo.iter().all(|change| one.changed(change)));
@@ -198,15 +199,15 @@ impl Partition {
         transaction.undo.clear();
     }
 
-    /// Takes the transaction's changes back, and makes it ready for the next. An error is a bug, after
-    /// which the partition cannot go on.
+    /// Undoes the transaction's changes, and prepares for the next transaction. An error is a bug, after which the
+    /// partition cannot go on.
     pub fn abort(&mut self, transaction: &mut Transaction) -> Result<()> {
         self.undo_to(transaction, 0)?;
         transaction.undo.clear();
         Ok(())
     }
 
-    /// Takes back the changes behind the first `length`.
+    /// Undoes all changes after the first `length`.
     pub fn undo_to(&mut self, transaction: &mut Transaction, length: usize) -> Result<()> {
         while transaction.undo.len() > length {
             if let Some(change) = transaction.undo.get(transaction.undo.len() - 1) {
@@ -217,9 +218,9 @@ impl Partition {
         Ok(())
     }
 
-    /// Makes rows what a log says they became, each given once.
+    /// Sets rows to their images from a log, each given once.
     ///
-    /// All of them are taken out first: two rows may have exchanged a unique key.
+    /// All of them are removed first: two rows may have exchanged a unique key.
     pub fn apply<'a>(
         &mut self,
         rows: impl Iterator<Item = (TableId, TupleId, Option<&'a [u8]>)> + Clone,
@@ -235,23 +236,23 @@ impl Partition {
         Ok(())
     }
 
-    /// Tells of changes from now on, until that says it does not want to know, or the schema changes.
+    /// Reports changes from now on, until the receiver declines or the schema changes.
     pub fn watch(&mut self, pre_images: Box<dyn PreImages>) {
         self.pre_images.push(pre_images);
     }
 
-    /// Event for the next transaction to wait for, because a copy of the rows falls behind; `None` if it need not.
+    /// Event for the next transaction to wait for, because a copy of the rows falls behind; `None` if it need not wait.
     #[inline]
     pub fn held_up(&self) -> Option<Wait> {
         self.pre_images.iter().find_map(|one| one.held_up())
     }
 
-    /// Tells nobody of changes any more.
+    /// Stops reporting changes.
     pub fn unwatch(&mut self) {
         self.pre_images.clear();
     }
 
-    /// Begins to read a table as it is now; `None` if another partition has the same rows and is read.
+    /// Begins to read a table in its current state; `None` if another partition has the same rows and is read instead.
     pub fn read(&mut self, request: &mut ReadRequest) -> Result<Option<SharedRead>> {
         self.readers.retain(|reader| !reader.lock().is_over());
         let read = request.begin(self)?.map(|read| Arc::new(Mutex::new(read)));
@@ -272,7 +273,7 @@ impl Partition {
         self.readers.retain(|reader| !reader.lock().is_over());
     }
 
-    /// An error if a change of the schema is of a table that rows are being loaded into, or something is built of.
+    /// An error if the change is of a table into which rows are being loaded, or that has a build in progress.
     pub fn check_definable(&self, change: &Change) -> Result<()> {
         let (Change::DropTable(table)
         | Change::TruncateTable { before: table, .. }
@@ -294,23 +295,22 @@ impl Partition {
         Ok(())
     }
 
-    /// Drops what is being built and nobody wants any more.
+    /// Drops builds that were given up.
     pub fn drop_builds_given_up(&mut self) {
         self.tables.iter_mut().flatten().for_each(Table::drop_build_given_up);
     }
 
-    /// Begins to build what a definition of a table needs, in steps.
+    /// Begins to build an index or column for a definition, in steps.
     pub fn begin_build(&mut self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
         self.table_mut(table)?.begin_build(build, change)
     }
 
-    /// An error unless what the definition needs was built to its end here, and the rows can have it.
+    /// An error unless the build for the definition is complete here and the rows satisfy it.
     pub fn check_build(&self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
         self.table(table)?.check_build(build, change)
     }
 
-    /// Makes what was built part of the table, which has been [checked](Self::check_build). Gives back the rows that
-    /// others have taken the place of.
+    /// Makes a [checked](Self::check_build) build part of the table. Returns the replaced rows, if any.
     pub fn install_build(&mut self, definition: &Arc<TableDefinition>) -> Result<Option<Replaced>> {
         self.before_defining();
         Ok(self.table_mut(definition.id)?.install_build(Arc::clone(definition)))
@@ -320,13 +320,12 @@ impl Partition {
         self.pre_images.drain(..).for_each(|mut one| one.defined());
     }
 
-    /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
-    /// here.
+    /// Applies a change of the schema, which no transaction sees in part. If it fails, nothing has changed here.
     pub fn define(&mut self, change: &Change) -> Result<()> {
         self.define_unless(change, &|| Ok(()))
     }
 
-    /// The same unless `stopped` gives an error, which it is asked for while rows are read.
+    /// [`Partition::define`] that calls `stopped` while it reads rows and fails with its error.
     pub fn define_unless(&mut self, change: &Change, stopped: &dyn Fn() -> Result<()>) -> Result<()> {
         if !matches!(change, Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_)) {
             self.before_defining();
@@ -362,8 +361,8 @@ impl Partition {
         }
     }
 
-    /// Goes back to the schema of before a change that another partition could not follow. A table is
-    /// dropped in all partitions or in none before anything can fail, so that is not among them.
+    /// Returns to the schema before a change that another partition could not apply. Dropping a table cannot fail in
+    /// some partitions only, so it is never undone.
     pub fn undefine(&mut self, change: &Change, before: &Schema) -> Result<()> {
         let definition = |table: &Arc<TableDefinition>| {
             before.table_by_id(table.id).map(Arc::clone).ok_or_else(|| no_table(table.id))
@@ -394,12 +393,12 @@ impl Partition {
         Ok(())
     }
 
-    /// A hash of all rows of each table.
+    /// Hash of all rows of each table.
     pub fn state_hashes(&self) -> Result<BTreeMap<TableId, u64>> {
         self.tables().map(|table| Ok((table.definition().id, table.state_hash()?))).collect()
     }
 
-    /// Checks the invariants of all tables, and that every row belongs here.
+    /// Checks the invariants of all tables, and that every row belongs to this partition.
     pub fn check(&self) -> Result<()> {
         for table in self.tables() {
             table.check()?;
@@ -422,7 +421,7 @@ impl Partition {
     }
 }
 
-/// Why something of a table has to wait.
+/// Why a definition of a table has to wait.
 pub fn being_built(table: &TableDefinition) -> String {
     format!("an index or a column is being added to table \"{}\"", table.name)
 }

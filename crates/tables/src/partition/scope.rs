@@ -9,7 +9,7 @@ use super::{Digest, Head, Partition, Transaction};
 use crate::PartitionHash;
 use crate::table::StatementMemory;
 
-/// A partition and the transaction that has it.
+/// A partition and its running transaction.
 #[derive(Debug)]
 pub struct Member {
     /// The partition.
@@ -25,29 +25,29 @@ impl Member {
         Self { partition, transaction: Transaction::charged(Head::default(), undo_bytes_max, budget) }
     }
 
-    /// Hash of what the transaction wrote in all of these.
+    /// Hash of the transaction's writes in all of these.
     pub fn digest(members: &[Self]) -> Digest {
         members.iter().fold(Digest::EMPTY, |digest, member| digest.and(member.transaction.undo.digest()))
     }
 
-    /// Hash of what the transaction changed in all of these, as it is now: that of logs of versions 1 and 2 of the
-    /// semantics.
+    /// Hash of the rows that the transaction changed in all of these, in their final state, as in logs of versions 1
+    /// and 2 of the semantics.
     pub fn digest_at_the_end(members: &[Self]) -> Result<Digest> {
         members.iter().try_fold(Digest::EMPTY, |digest, member| {
             Ok(digest.and(member.partition.digest_at_the_end(&member.transaction)?))
         })
     }
 
-    /// Partition and transaction, to be used together.
+    /// Partition and transaction, borrowed separately.
     pub fn split(&mut self) -> (&mut Partition, &mut Transaction) {
         (&mut self.partition, &mut self.transaction)
     }
 }
 
-/// The partitions that a running transaction has: one, or several in the order of their numbers.
+/// The partitions of a running transaction: one, or several in the order of their numbers.
 ///
-/// A transaction that asks for a partition it does not have gets [`Error::OtherPartition`]: the engine
-/// rolls it back and runs it again over that one as well.
+/// A transaction that asks for another partition gets [`Error::OtherPartition`]: the engine rolls it back and runs it
+/// again over that partition as well.
 #[derive(Debug)]
 pub struct Scope<'a> {
     members: &'a mut [Member],
@@ -60,12 +60,12 @@ impl<'a> Scope<'a> {
         Self { members, interrupt: None }
     }
 
-    /// One whose transaction can be stopped.
+    /// A scope whose transaction can be interrupted.
     pub fn with_interrupt(members: &'a mut [Member], interrupt: Option<&'a Arc<Interrupt>>) -> Self {
         Self { members, interrupt }
     }
 
-    /// Interrupt of the transaction; `None` if nothing stops it, as in replay.
+    /// Interrupt of the transaction; `None` if it cannot be stopped, as in replay.
     pub fn interrupt(&self) -> Option<&'a Arc<Interrupt>> {
         self.interrupt
     }
@@ -75,12 +75,12 @@ impl<'a> Scope<'a> {
         self.members.first().map(|member| member.transaction.head).unwrap_or_default()
     }
 
-    /// Lends what is told of the memory that statements take, to be [given back](Self::give_back).
+    /// Lends the memory account of statements, to be [given back](Self::give_back).
     pub fn lend_memory(&mut self) -> Option<Box<StatementMemory>> {
         self.members.first_mut().and_then(|member| member.transaction.memory.take())
     }
 
-    /// Takes it back; what the statements took is free again.
+    /// Takes the account back; the memory of the statements is free again.
     pub fn give_back(&mut self, mut memory: Option<Box<StatementMemory>>) {
         if let Some(memory) = &mut memory {
             memory.end();
@@ -99,7 +99,7 @@ impl<'a> Scope<'a> {
         member.ok_or_else(|| Error::internal("a partition that has just been found"))
     }
 
-    /// Partitions of these hashes are not here.
+    /// Error that partitions of these hashes are needed.
     #[cold]
     fn other(&self, hashes: &[PartitionHash]) -> Error {
         let count = self.members.first().map_or(1, |member| member.partition.count());
@@ -121,7 +121,7 @@ impl<'a> Scope<'a> {
         Ok(self.members.iter_mut().filter(wanted).map(Member::split))
     }
 
-    /// Some partition: for what all of them have alike.
+    /// Any of its partitions, for data that all partitions share.
     #[inline]
     pub fn any(&mut self) -> Result<(&mut Partition, &mut Transaction)> {
         self.members.first_mut().map(Member::split).ok_or_else(|| Error::internal("a transaction without a partition"))
@@ -136,27 +136,27 @@ impl<'a> Scope<'a> {
         Ok(self.members.iter_mut().map(Member::split))
     }
 
-    /// The partitions that it has.
+    /// Its partitions.
     pub fn each(&mut self) -> impl Iterator<Item = (&mut Partition, &mut Transaction)> {
         self.members.iter_mut().map(Member::split)
     }
 
-    /// The partitions that it has, to be read.
+    /// Its partitions, for reading.
     pub fn members(&self) -> impl Iterator<Item = &Partition> {
         self.members.iter().map(|member| &member.partition)
     }
 
-    /// The numbers of the partitions that it has.
+    /// Numbers of its partitions.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
         self.members.iter().map(|member| member.partition.id())
     }
 
-    /// How many changes the transaction has made.
+    /// Number of changes that the transaction has made.
     pub fn changes(&self) -> usize {
         self.members.iter().map(|member| member.transaction.undo.len()).sum()
     }
 
-    /// Did the transaction change anything?
+    /// Whether the transaction has changed nothing.
     pub fn is_read_only(&self) -> bool {
         self.members.iter().all(|member| member.transaction.is_read_only())
     }

@@ -4,10 +4,10 @@ use thermocline_machine::ids::{Micros, TransactionId};
 
 use crate::table::{Budget, StatementMemory, Undo};
 
-/// Identity of a transaction: all that its procedure can know of the world, and that the log records of it.
+/// Identity of a transaction: everything that its procedure can know of the outside, and that the log records of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
-    /// Which one.
+    /// Its number.
     pub id: TransactionId,
     /// Value of `now()`.
     pub timestamp: Micros,
@@ -22,7 +22,7 @@ pub struct Transaction {
     pub head: Head,
     /// Its changes here.
     pub undo: Undo,
-    /// Account of the memory that its statements take; `None` where nothing is counted, and while it is lent.
+    /// Memory account of its statements; `None` if memory is not counted, and while it is lent.
     pub memory: Option<Box<StatementMemory>>,
 }
 
@@ -32,13 +32,13 @@ impl Transaction {
         Self { head, undo: Undo::new(bytes_max), memory: None }
     }
 
-    /// The same, whose memory this budget is told.
+    /// [`Transaction::new`] with a budget to charge.
     pub fn charged(head: Head, bytes_max: usize, budget: Arc<Budget>) -> Self {
         let memory = Some(Box::new(StatementMemory::new(&budget)));
         Self { head, undo: Undo::charged(bytes_max, budget), memory }
     }
 
-    /// Did it change anything here?
+    /// Whether it has changed nothing here.
     pub fn is_read_only(&self) -> bool {
         self.undo.is_empty()
     }

@@ -7,11 +7,11 @@ use thermocline_types::{Class, DataType, Result};
 use super::print;
 use crate::key::KeyColumn;
 
-/// Names a table for as long as it exists; reused only after it was dropped.
+/// Id of a table; reused only after the table was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u32);
 
-/// Names an index of one table for as long as it exists; the primary key's is 0.
+/// Id of an index within its table; the primary key's is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexId(pub u32);
 
@@ -31,12 +31,11 @@ pub struct TableDefinition {
     pub columns: Vec<ColumnDefinition>,
     /// Indexes by ascending id, the primary key's first.
     pub indexes: Vec<IndexDefinition>,
-    /// The column whose value decides on a row's partition; `None` for a table that every partition
-    /// has a copy of.
+    /// The column whose value determines a row's partition; `None` for a replicated table.
     pub partition_by: Option<usize>,
     /// Whether rows may be evicted from memory.
     pub evictable: bool,
-    /// Conditions that no row may make false.
+    /// CHECK conditions.
     pub checks: Vec<CheckDefinition>,
 }
 
@@ -53,12 +52,12 @@ pub struct ColumnDefinition {
     pub default: Option<Box<str>>,
 }
 
-/// How an index is searched.
+/// Search methods of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// By whole keys only; the smaller and faster.
+    /// By whole keys only; smaller and faster.
     Hash,
-    /// By whole keys, first columns and ranges, in order.
+    /// By whole keys, leading columns and ranges, in order.
     Ordered,
 }
 
@@ -67,11 +66,11 @@ pub enum IndexKind {
 pub struct IndexDefinition {
     /// Its id.
     pub id: IndexId,
-    /// Its name, which no other index of the database has.
+    /// Its name, unique among the indexes of the database.
     pub name: Box<str>,
     /// How it is searched.
     pub kind: IndexKind,
-    /// Whether two rows may not have one key; keys with NULL in them are never equal.
+    /// Whether no two rows may share a key; keys that contain NULL are never equal.
     pub unique: bool,
     /// Its columns.
     pub columns: Vec<IndexColumn>,
@@ -89,7 +88,7 @@ pub struct IndexColumn {
 /// A condition on rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckDefinition {
-    /// Its name, which no other check of the table has.
+    /// Its name, unique among the checks of the table.
     pub name: Box<str>,
     /// The condition as SQL.
     pub condition: Box<str>,
@@ -103,8 +102,7 @@ impl TableDefinition {
         })
     }
 
-    /// The statements that make it and its indexes; ids, which matter to nobody else, are left out where
-    /// they are not unusual.
+    /// The statements that create it and its indexes; ids are included only if they differ from the default.
     pub fn to_sql(&self) -> String {
         print::table(self)
     }
@@ -114,7 +112,7 @@ impl TableDefinition {
         self.indexes.iter().find(|index| index.id == id)
     }
 
-    /// How the columns of an index are turned into key bytes.
+    /// Encoding of an index's columns as key bytes.
     pub fn key_columns(&self, index: &IndexDefinition) -> Vec<KeyColumn> {
         index
             .columns

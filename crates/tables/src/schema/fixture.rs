@@ -1,10 +1,10 @@
-//! Tables for tests of what stores rows, which are below SQL.
+//! Tables for tests below SQL.
 
 use thermocline_types::DataType;
 
 use super::{ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId};
 
-/// A table `t`: names, types and whether NULL is a value of each column; the primary key's columns are not NULL.
+/// A table `t`: name, type and nullability of each column; columns of the primary key are NOT NULL.
 pub fn table(columns: &[(&str, DataType, bool)], primary: IndexKind, key: &[&str]) -> TableDefinition {
     let columns = columns.iter().map(|&(name, data_type, nullable)| ColumnDefinition {
         name: name.into(),
@@ -24,7 +24,7 @@ pub fn table(columns: &[(&str, DataType, bool)], primary: IndexKind, key: &[&str
     with_index(table, primary, true, key).0
 }
 
-/// The table with another index, over columns that `-` before their name makes descending.
+/// Adds an index over these columns; a `-` before a name makes it descending.
 pub fn with_index(
     mut table: TableDefinition,
     kind: IndexKind,

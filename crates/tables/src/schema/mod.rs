@@ -1,8 +1,8 @@
 //! Definitions of tables, indexes and procedures.
 //!
-//! A [`Schema`] is immutable: a definition makes a new one (`thermocline_statements::define`) and says what changed,
-//! so that the storage below can follow and readers keep the one they have. It is written as SQL that
-//! a person can read and `thermocline_statements::read_schema` reads back to the same, ids included.
+//! A [`Schema`] is immutable: a definition creates a new one (`thermocline_statements::define`) and returns the change,
+//! so that the storage below can follow and readers keep theirs. It prints as readable SQL that
+//! `thermocline_statements::read_schema` reads back to the same schema, including ids.
 
 mod definition;
 #[cfg(test)]
@@ -22,11 +22,11 @@ pub use definition::{
 pub use names::{NAME_BYTES_MAX, write_identifier};
 pub use procedure::{Argument, Language, ProcedureDefinition};
 
-/// The most tables of a database.
+/// Maximum tables of a database.
 pub const TABLES_MAX: usize = 10_000;
-/// The most columns of a table.
+/// Maximum columns of a table.
 pub const COLUMNS_MAX: usize = 1_000;
-/// The most indexes of a table.
+/// Maximum indexes of a table.
 pub const INDEXES_MAX: usize = 64;
 
 /// All definitions.
@@ -36,46 +36,46 @@ pub struct Schema {
     procedures: BTreeMap<Box<str>, Arc<ProcedureDefinition>>,
 }
 
-/// Change that a definition made, for holders of rows or prepared statements.
+/// Change made by a definition, for holders of rows or prepared statements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// Nothing: `IF NOT EXISTS` met an object, or `IF EXISTS` none.
+    /// No change: `IF NOT EXISTS` found an object, or `IF EXISTS` none.
     None,
-    /// A table, empty.
+    /// A new, empty table.
     CreateTable(Arc<TableDefinition>),
-    /// A table is gone.
+    /// A table was dropped.
     DropTable(Arc<TableDefinition>),
-    /// A table is gone, and there is an empty one with its definition.
+    /// A table was dropped and replaced by an empty one with the same definition.
     TruncateTable {
-        /// The table that is gone.
+        /// The dropped table.
         before: Arc<TableDefinition>,
-        /// The table as it is now.
+        /// Its replacement.
         table: Arc<TableDefinition>,
     },
     /// An index, to be built from the table's rows.
     CreateIndex {
-        /// The table as it is now.
+        /// The table with the index.
         table: Arc<TableDefinition>,
         /// Its new index.
         index: IndexId,
     },
-    /// An index is gone.
+    /// An index was dropped.
     DropIndex {
-        /// The table as it is now.
+        /// The table without the index.
         table: Arc<TableDefinition>,
-        /// The index that it had.
+        /// The dropped index.
         index: IndexId,
     },
     /// A column after all others.
     AddColumn {
-        /// The table as it is now.
+        /// The table with the column.
         table: Arc<TableDefinition>,
-        /// Its value in all rows there are.
+        /// Value of the column in existing rows.
         fill: Value,
     },
     /// A procedure is new or has a new version.
     CreateProcedure(Arc<ProcedureDefinition>),
-    /// A procedure is gone.
+    /// A procedure was dropped.
     DropProcedure(Arc<ProcedureDefinition>),
 }
 
@@ -109,7 +109,7 @@ impl Schema {
         self.procedures.values()
     }
 
-    /// The table that has an index with this name, and the index.
+    /// The index with this name, and its table.
     pub fn index(&self, name: &str) -> Option<(&Arc<TableDefinition>, &IndexDefinition)> {
         self.tables.values().find_map(|table| {
             let index = table.indexes.iter().find(|index| &*index.name == name)?;
@@ -117,33 +117,33 @@ impl Schema {
         })
     }
 
-    /// Puts a table in, in the place of the one with its name.
+    /// Adds a table, or replaces the one of the same name.
     pub fn put_table(&mut self, table: Arc<TableDefinition>) {
         self.tables.insert(table.name.clone(), table);
     }
 
-    /// Takes the table with this name out.
+    /// Removes the table with this name.
     pub fn take_table(&mut self, name: &str) -> Option<Arc<TableDefinition>> {
         self.tables.remove(name)
     }
 
-    /// Puts a procedure in, in the place of the one with its name.
+    /// Adds a procedure, or replaces the one of the same name.
     pub fn put_procedure(&mut self, procedure: Arc<ProcedureDefinition>) {
         self.procedures.insert(procedure.name.clone(), procedure);
     }
 
-    /// Takes the procedure with this name out.
+    /// Removes the procedure with this name.
     pub fn take_procedure(&mut self, name: &str) -> Option<Arc<ProcedureDefinition>> {
         self.procedures.remove(name)
     }
 
-    /// Definitions that make this schema, in an order that works.
+    /// Definitions that create this schema, in a valid order.
     pub fn to_sql(&self) -> String {
         print::schema(self)
     }
 
-    /// The lowest id that no table has. It depends on nothing but the schema, so that a log of
-    /// definitions gives the same ids when it is replayed on a snapshot.
+    /// The lowest free table id. It depends only on the schema, so that replaying a log of definitions on a snapshot
+    /// assigns the same ids.
     pub fn next_table_id(&self) -> Result<TableId> {
         if self.tables.len() >= TABLES_MAX {
             return Err(Class::LimitExceeded.error(format_args!("more than {TABLES_MAX} tables")));

@@ -3,10 +3,10 @@
 use std::fmt::{self, Write};
 
 use sqlparser::keywords::ALL_KEYWORDS;
-/// The longest name in bytes, as in PostgreSQL.
+/// Maximum bytes of a name, as in PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// Writes a name so that SQL reads it back: quoted where it has to be.
+/// Writes a name so that SQL reads it back: quoted if necessary.
 pub fn write_identifier(out: &mut impl Write, name: &str) -> fmt::Result {
     let mut characters = name.chars();
     let plain = characters.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_')

@@ -31,7 +31,7 @@ pub(super) fn table(table: &TableDefinition) -> String {
     out
 }
 
-/// `say_id`: the id is not the one that the table would be given.
+/// `say_id`: the id differs from the one that the table would get by default.
 fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::Result {
     out.write_str("CREATE TABLE ")?;
     write_identifier(out, &table.name)?;
@@ -140,7 +140,7 @@ fn write_procedure(out: &mut String, procedure: &ProcedureDefinition) -> fmt::Re
         Language::Sql => "SQL",
         Language::Lua => "lua",
     };
-    // A tag that the body does not have.
+    // A tag that does not occur in the body.
     let mut tag = String::new();
     while procedure.body.contains(&format!("${tag}$")) || procedure.body.ends_with(&format!("${tag}")) {
         tag.push('x');

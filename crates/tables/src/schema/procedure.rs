@@ -7,11 +7,11 @@ use thermocline_types::DataType;
 pub struct ProcedureDefinition {
     /// Its name.
     pub name: Box<str>,
-    /// Counts the definitions under this name; the log says which one ran.
+    /// Number of definitions under this name; the log records which one ran.
     pub version: u32,
     /// Arguments.
     pub arguments: Vec<Argument>,
-    /// The arguments whose values decide on the partitions over which it runs, all if there are none.
+    /// Arguments whose values determine the partitions over which it runs; all partitions if empty.
     pub partition_on: Vec<usize>,
     /// Language of its body.
     pub language: Language,

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::budget::{Budget, Full, Growth};
 use super::region::{REGION_BYTES, Region};
 
-/// Bytes of an arena at most, and of a slot.
+/// Maximum bytes of an arena and of a slot.
 pub const ARENA_BYTES: usize = REGION_BYTES;
 
 /// Initial size of the first arena, so that a table of five rows does not take 2 MiB.
@@ -25,18 +25,17 @@ pub(super) const SLOT_BYTES_MIN: usize = 8;
 ///                 next free slot of this arena
 /// ```
 ///
-/// Invariants: an arena's slots are live, on its free list, or at or behind `fresh`; an arena is in
-/// `open` exactly if it has a free or fresh slot; an arena without live slots has no bytes unless it
-/// is the last open one; without live slots at all there is no arena. A slot number stays valid until it is freed,
-/// whatever grows.
+/// Invariants: an arena's slots are live, on its free list, or at or after `fresh`; an arena is in `open` exactly if it
+/// has a free or fresh slot; an arena without live slots has no bytes unless it is the last open one; without any live
+/// slot there is no arena. A slot number stays valid until it is freed, regardless of growth.
 #[derive(Debug)]
 pub struct Slots {
     slot_bytes: usize,
-    /// Slots of a whole arena, and the bits that number them.
+    /// Slots of a full-size arena, and the number of bits of a slot number within it.
     whole: u32,
     shift: u32,
     arenas: Vec<Arena>,
-    /// Arenas with room, the next to be used last.
+    /// Arenas with room; the last is used next.
     open: Vec<u32>,
     /// Arenas without bytes.
     dropped: Vec<u32>,
@@ -47,9 +46,9 @@ pub struct Slots {
 #[derive(Debug)]
 struct Arena {
     bytes: Region,
-    /// Slots that `bytes` has room for.
+    /// Slots for which `bytes` has room.
     slots: u32,
-    /// Slots from here on were never used.
+    /// First slot that was never used.
     fresh: u32,
     free: u32,
     live: u32,
@@ -94,14 +93,14 @@ impl Slots {
         (arena, within * self.slot_bytes)
     }
 
-    /// The bytes of a slot; `None` for a number that never was one.
+    /// Bytes of a slot; `None` for an invalid number.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&[u8]> {
         let (arena, at) = self.place(slot);
         self.arenas.get(arena)?.bytes.get(at..at + self.slot_bytes)
     }
 
-    /// A part of the bytes of a slot.
+    /// Part of the bytes of a slot.
     #[inline]
     pub fn get_part(&self, slot: u32, part: Range<usize>) -> Option<&[u8]> {
         let (arena, at) = self.place(slot);
@@ -109,7 +108,7 @@ impl Slots {
         (part.end <= self.slot_bytes).then_some(bytes)
     }
 
-    /// The same, to be changed.
+    /// Part of the bytes of a slot, mutably.
     #[inline]
     pub fn get_part_mut(&mut self, slot: u32, part: Range<usize>) -> Option<&mut [u8]> {
         let (arena, at) = self.place(slot);
@@ -117,14 +116,14 @@ impl Slots {
         (part.end <= self.slot_bytes).then_some(bytes)
     }
 
-    /// The bytes of a slot, to be changed.
+    /// Bytes of a slot, mutably.
     #[inline]
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut [u8]> {
         let (arena, at) = self.place(slot);
         self.arenas.get_mut(arena)?.bytes.get_mut(at..at + self.slot_bytes)
     }
 
-    /// A slot that was not in use. Its bytes are what its last user left.
+    /// Allocates a slot. It contains the bytes of its last user.
     pub fn allocate(&mut self, budget: &Budget, growth: Growth) -> Result<u32, Full> {
         let number = match self.open.last() {
             Some(number) => *number,
@@ -155,8 +154,7 @@ impl Slots {
         Ok(number << shift | slot)
     }
 
-    /// An arena with room where none has any: the only one grows until it is whole, then whole ones
-    /// are added.
+    /// Makes an arena with room: a single arena grows to full size, then full-size ones are added.
     fn make_room(&mut self, budget: &Budget, growth: Growth) -> Result<u32, Full> {
         let whole = self.whole;
         let first = self.arenas.first().map_or(0, |arena| arena.slots);
@@ -198,7 +196,7 @@ impl Slots {
         Ok(number)
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub fn free(&mut self, slot: u32, budget: &Budget) {
         let (number, at) = self.place(slot);
         let slot_bytes = self.slot_bytes;
@@ -222,7 +220,7 @@ impl Slots {
             budget.resize(self.bytes, 0);
             self.bytes = 0;
         } else if arena.live == 0 && self.open.len() > 1 {
-            // The last open arena stays, so that a row that comes and goes does not cost one each time.
+            // Keeps the last open arena, so that inserting and deleting one row repeatedly does not allocate each time.
             let before = arena.bytes.len();
             *arena = Arena::empty();
             self.open.retain(|open| *open != number as u32);

@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thermocline_machine::EventCount;
 
-/// The memory that a node may take: rows, indexes and locators, and what is needed while it runs.
+/// Memory budget of a node: rows, indexes and locators, and working memory.
 ///
-/// Every structure of a table asks before it grows ([`Budget::check`]) and tells its size afterwards
-/// ([`Budget::resize`]). It asks only when it needs another arena or a larger table, never per row,
-/// so one counter for all partitions costs nothing. Working memory ([`Working`]) is told when a buffer
-/// gets another capacity, not for each use of it.
+/// Every structure of a table asks before it grows ([`Budget::check`]) and reports its size afterwards
+/// ([`Budget::resize`]). It asks only when it needs another arena or a larger table, never per row, so one counter for
+/// all partitions costs nothing. Working memory ([`Working`]) is reported when a buffer changes its capacity, not for
+/// each use.
 ///
-/// Invariants: `used` is the sum of `bytes()` of all tables' structures that share the budget; the
-/// counter of each kind of working memory is the sum of the capacities of its buffers.
+/// Invariants: `used` is the sum of `bytes()` of all table structures that share the budget; the counter of each kind
+/// of working memory is the sum of the capacities of its buffers.
 ///
-/// Tables leave a reserve free, so that with full tables there is still room for the undo of a DELETE,
-/// for reads' requests and for the log. What statements take as they like ([`Reach::Share`]) leaves a quarter of it, so
-/// that this holds beside any query. Undoing a transaction may grow an index back to where it was; it tells its size
-/// but does not ask, because an abort cannot fail.
+/// Tables leave a reserve free, so that full tables still leave room for the undo of a DELETE, for requests of readers
+/// and for the log. Discretionary memory of statements ([`Reach::Share`]) leaves a quarter of the reserve, so that this
+/// holds beside any query. Undoing a transaction may grow an index back to its earlier size; it reports its size but
+/// does not ask, because an abort cannot fail.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicU64,
@@ -25,25 +25,25 @@ pub struct Budget {
     reserve: AtomicU64,
     used: AtomicU64,
     working: [AtomicU64; Working::ALL.len()],
-    /// Bytes of working memory given back since [`Budget::take_trim`] was last true.
+    /// Bytes of working memory freed since [`Budget::take_trim`] last returned true.
     given_back: AtomicU64,
-    /// Advances when these are as many as [`Budget::trim_bytes`].
+    /// Advances when these reach [`Budget::trim_bytes`].
     trim_due: Arc<EventCount>,
 }
 
-/// Uses of memory besides tables.
+/// Uses of memory other than tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Working {
-    /// Images of before of running transactions.
+    /// Undo images of running transactions.
     Undo,
     /// Requests that wait for a partition.
     Queues,
     /// Records that wait for the disk.
     Log,
-    /// Rows that wait for the disk: copies, and images of before of rows that changed.
+    /// Rows that wait for the disk: copies, and earlier images of changed rows.
     Snapshots,
-    /// Results: while they are made, while they wait for the log or for who asked to receive them, and large ones
-    /// until their receiver drops them.
+    /// Results: while they are built, while they wait for the log or for their receiver, and large ones until the
+    /// receiver drops them.
     Results,
     /// Working memory of running statements: texts, groups, sorts, parsing.
     Queries,
@@ -53,24 +53,24 @@ pub enum Working {
     Lua,
 }
 
-/// How far into the budget a request may reach.
+/// How much of the budget a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// To the limit: what a DELETE, an answer or the log cannot do without.
+    /// All of it: for DELETE, answers and the log, which cannot do without.
     Whole,
-    /// To a [share](Budget::share) for one holder, and, if it is not small, not into the quarter of the reserve that
-    /// is left to the others.
+    /// A [share](Budget::share) for one holder and, unless it is small, not the quarter of the reserve that is left to
+    /// others.
     Share,
 }
 
-/// Bytes of a holder that may take them wherever there are any.
+/// Bytes up to which a holder may use the whole budget.
 const SMALL_BYTES: usize = 128 << 10;
 
-/// Bytes that are worth returning to the system, whatever the limit.
+/// Minimum bytes worth returning to the system, whatever the limit.
 const TRIM_BYTES_MIN: u64 = 1 << 20;
 
 impl Working {
-    /// All kinds and how they are called.
+    /// All kinds with their names.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::Undo, "undo"),
         (Self::Queues, "queues"),
@@ -84,7 +84,7 @@ impl Working {
 }
 
 impl Budget {
-    /// A budget of `limit` bytes, all of which tables may take.
+    /// A budget of `limit` bytes without a reserve.
     pub fn new(limit: u64) -> Self {
         Self {
             limit: AtomicU64::new(limit),
@@ -96,26 +96,24 @@ impl Budget {
         }
     }
 
-    /// A budget that never says no, for recovery: what was committed fits, whatever the order in
-    /// which it comes back.
+    /// A budget that refuses nothing, for recovery: committed data fits in whatever order it comes back.
     pub fn unlimited() -> Self {
         Self::new(u64::MAX)
     }
 
-    /// Bytes that may be used.
+    /// Limit in bytes.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Allows more or less from now on, with so many bytes that tables leave free; what is used already
-    /// stays.
+    /// Sets the limit, and the bytes of it that tables leave free; memory in use stays.
     pub fn set_limit(&self, limit: u64, reserve: u64) {
         self.limit.store(limit, Ordering::Relaxed);
         self.reserve.store(reserve, Ordering::Relaxed);
         self.trim_due.advance();
     }
 
-    /// Bytes that tables use.
+    /// Bytes in use by tables.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -135,14 +133,14 @@ impl Budget {
         self.reserve.load(Ordering::Relaxed)
     }
 
-    /// Is there room for `bytes` more of a table?
+    /// Checks for room for `bytes` more of a table.
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
-        // What works now may go on to, so half of the reserve is for what will be needed besides.
+        // Running work may use more, so half of the reserve is kept for later needs.
         let (working, reserve) = (self.working_total(), self.reserve());
         self.check_with(bytes, working.saturating_add(reserve / 2).max(reserve))
     }
 
-    /// Is there room for `bytes` more of working memory?
+    /// Checks for room for `bytes` more of working memory.
     pub fn check_working(&self, bytes: usize) -> Result<(), Full> {
         self.check_with(bytes, self.working_total())
     }
@@ -155,13 +153,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Bytes that one holder of what statements take as they like may have: a quarter of the limit.
+    /// Limit of discretionary memory for one holder: a quarter of the limit.
     pub fn share(&self) -> u64 {
         self.limit() / 4
     }
 
-    /// Takes `more` bytes of working memory for a holder that has `held`, or nothing. What was taken is counted
-    /// before it is compared, so that several who ask at once do not pass the limit together.
+    /// Takes `more` bytes of working memory for a holder that has `held`, or nothing. The bytes are counted before the
+    /// comparison, so that concurrent requests cannot exceed the limit together.
     pub fn take_working(&self, kind: Working, reach: Reach, held: usize, more: usize) -> Result<(), Full> {
         let bytes = more as u64;
         if reach == Reach::Share {
@@ -174,26 +172,26 @@ impl Budget {
         let used = self.used().saturating_add(self.working_total());
         let limit = match reach {
             Reach::Whole => self.limit(),
-            // So that a short statement can be read and run, whatever the others have.
+            // So that a short statement can be read and run, however much others hold.
             Reach::Share if held + more <= SMALL_BYTES => self.limit(),
             Reach::Share => self.limit() - self.reserve() / 4,
         };
         if used <= limit {
             return Ok(());
         }
-        // Nothing was given back: there was no memory behind it yet.
+        // Not counted as freed: nothing had been allocated yet.
         if let Some(counter) = self.working.get(kind as usize) {
             resize(counter, more, 0);
         }
         Err(Full { bytes, used: used.saturating_sub(bytes), limit: self.limit(), of_share: false })
     }
 
-    /// A structure of a table went from `before` to `after` bytes.
+    /// Reports that a structure of a table grew or shrank from `before` to `after` bytes.
     pub fn resize(&self, before: usize, after: usize) {
         resize(&self.used, before, after);
     }
 
-    /// A buffer of working memory went from `before` to `after` bytes.
+    /// Reports that a buffer of working memory grew or shrank from `before` to `after` bytes.
     pub fn resize_working(&self, kind: Working, before: usize, after: usize) {
         if let Some(bytes) = self.working.get(kind as usize).filter(|_| before != after) {
             resize(bytes, before, after);
@@ -210,18 +208,18 @@ impl Budget {
         }
     }
 
-    /// Bytes of working memory given back after which the allocator's free memory is returned to the system: a quarter
-    /// of the limit.
+    /// Freed bytes of working memory after which the allocator's free memory is returned to the system: a quarter of
+    /// the limit.
     pub fn trim_bytes(&self) -> u64 {
         (self.limit() / 4).max(TRIM_BYTES_MIN)
     }
 
-    /// Advances when so many were given back, and with the limit.
+    /// Advances when this many bytes were freed, and when the limit changes.
     pub const fn trim_due(&self) -> &Arc<EventCount> {
         &self.trim_due
     }
 
-    /// Whether so many were given back, which then count no more.
+    /// Whether this many bytes were freed; resets the count.
     pub fn take_trim(&self) -> bool {
         let bytes = self.given_back.load(Ordering::Relaxed);
         let is_due = bytes >= self.trim_bytes();
@@ -240,17 +238,17 @@ fn resize(counter: &AtomicU64, before: usize, after: usize) {
     }
 }
 
-/// Whether a structure has to ask before it grows.
+/// Whether a structure must ask before it grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// Ask; fail where there is no room.
+    /// Ask, and fail without room.
     Asked,
-    /// Grow in any case: an abort puts back what was there.
+    /// Grow in any case: an abort restores earlier data.
     Forced,
 }
 
 impl Growth {
-    /// Is there room for `bytes` more, if that matters?
+    /// Checks for room for `bytes` more, unless growth is forced.
     pub fn check(self, budget: &Budget, bytes: usize) -> Result<(), Full> {
         match self {
             Self::Asked => budget.check(bytes),
@@ -262,13 +260,13 @@ impl Growth {
 /// The budget has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
-    /// Bytes that were asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// Bytes in use.
     pub used: u64,
-    /// Bytes that may be used.
+    /// Limit in bytes.
     pub limit: u64,
-    /// Whether that is what one holder may use, and not all of them together.
+    /// Whether that is the limit of one holder instead of the whole budget.
     pub of_share: bool,
 }
 
@@ -300,10 +298,10 @@ mod tests {
         assert_eq!((budget.trim_due().seen() - seen, budget.take_trim()), (0, false));
         take_and_give_back(1 << 20);
         assert_eq!((budget.trim_due().seen() - seen, budget.take_trim(), budget.take_trim()), (1, true, false));
-        // What was refused was never there.
+        // A refused request was never allocated.
         budget.take_working(Working::Queries, Reach::Whole, 0, 65 << 20).unwrap_err();
         assert_eq!((budget.working_total(), budget.take_trim()), (0, false));
-        // With a lower limit, what was given back before is enough.
+        // With a lower limit, the bytes freed before are enough.
         take_and_give_back(8 << 20);
         budget.set_limit(32 << 20, 0);
         assert_eq!((budget.trim_due().seen() - seen, budget.take_trim()), (2, true));

@@ -22,7 +22,7 @@ use crate::schema::{Change, IndexId, TableDefinition};
 
 pub(super) use rows::BuiltRows;
 
-/// Bytes of keys or images after which a step ends: few rows may have long ones.
+/// Bytes of keys or images after which a step ends, because few rows may have long ones.
 const STEP_BYTES: usize = 128 << 10;
 
 /// One definition that builds in steps, in all partitions.
@@ -32,12 +32,12 @@ pub struct Build {
 }
 
 impl Build {
-    /// Gives it up: what was built goes when a partition next looks.
+    /// Gives up the build; partitions drop their parts when they next check.
     pub fn give_up(&self) {
         self.is_given_up.store(true, Ordering::SeqCst);
     }
 
-    /// Whether nobody wants it any more.
+    /// Whether the build was given up.
     pub fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::SeqCst)
     }
@@ -46,9 +46,9 @@ impl Build {
 /// Progress of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildStep {
-    /// There are rows that it has not met.
+    /// Some rows have not been entered.
     More,
-    /// All rows are met, and writers keep up what is built.
+    /// All rows are entered, and writers keep the build up to date.
     Done,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Building {
     build: Arc<Build>,
     cursor: TupleId,
     bound: TupleId,
-    /// Why it cannot go on; it is charged for nothing then.
+    /// Why it cannot go on; nothing is charged for it then.
     failed: Option<Error>,
     body: Body,
 }
@@ -84,7 +84,7 @@ enum Body {
     Rows(BuildingRows),
 }
 
-/// Rows of before. Giving their memory back to the system takes a while, which nobody has to wait for.
+/// Replaced rows. Returning their memory to the system takes a while, which the caller can do outside the partition.
 #[derive(Debug)]
 pub struct Replaced {
     _rows: Slabs,
@@ -92,7 +92,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// These rows, which nothing is charged for any more.
+    /// Wraps rows that are no longer charged.
     pub(super) fn new(rows: Slabs, locators: Locators) -> Self {
         Self { _rows: rows, _locators: locators }
     }
@@ -106,7 +106,7 @@ pub(super) enum Built {
 }
 
 impl Building {
-    /// Begins with the rows that there are.
+    /// Begins with the existing rows.
     pub fn new(build: &Arc<Build>, change: &Change, (layout, seed): (&Layout, u64), bound: TupleId) -> Result<Self> {
         let body = match change {
             Change::CreateIndex { table, index } => {
@@ -120,7 +120,7 @@ impl Building {
         Ok(Self { build: Arc::clone(build), cursor: TupleId(0), bound, failed: None, body })
     }
 
-    /// Whose it is.
+    /// Build that it belongs to.
     pub fn build(&self) -> &Arc<Build> {
         &self.build
     }
@@ -133,7 +133,7 @@ impl Building {
         }
     }
 
-    /// Bytes that are charged for it: an index with its id, rows, and their locators.
+    /// Bytes charged for it: an index with its id, rows, and their locators.
     pub fn bytes(&self) -> (Option<(IndexId, usize)>, usize, usize) {
         match &self.body {
             _ if self.failed.is_some() => (None, 0, 0),
@@ -145,7 +145,7 @@ impl Building {
         }
     }
 
-    /// Whether a change of the column at this position changes it.
+    /// Whether a change of the column at this position affects it.
     pub fn holds(&self, column: usize) -> bool {
         match &self.body {
             Body::Index(index) => index.holds(column),
@@ -153,18 +153,18 @@ impl Building {
         }
     }
 
-    /// Gives back its memory.
+    /// Releases its charge.
     pub fn release(&self, budget: &Budget) {
         let (index, rows, locators) = self.bytes();
         budget.resize(index.map_or(0, |(_, bytes)| bytes) + rows + locators, 0);
     }
 
-    /// Whether it has met the row: who writes it keeps this up.
+    /// Whether the row has been entered, so that writers must keep it up to date.
     fn has_met(&self, id: TupleId) -> bool {
         self.failed.is_none() && (id < self.cursor || id >= self.bound)
     }
 
-    /// A row is new.
+    /// Enters a new row.
     pub fn enter(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
         if self.has_met(id) {
             let entered = match &mut self.body {
@@ -175,7 +175,7 @@ impl Building {
         }
     }
 
-    /// A row goes.
+    /// Removes a row.
     pub fn leave(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
         if self.has_met(id) {
             match &mut self.body {
@@ -185,7 +185,7 @@ impl Building {
         }
     }
 
-    /// A row may be about to change; [`Building::renew`] follows if it does.
+    /// Notes a row that may be about to change; [`Building::renew`] follows if it does.
     pub fn note(&mut self, id: TupleId, row: Row<'_>) {
         if self.has_met(id) {
             match &mut self.body {
@@ -195,7 +195,7 @@ impl Building {
         }
     }
 
-    /// A row has changed since it was noted.
+    /// Updates a noted row after its change.
     pub fn renew(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
         if self.has_met(id) {
             let renewed = match &mut self.body {
@@ -213,10 +213,10 @@ impl Building {
         }
     }
 
-    /// Meets up to so many rows. Between transactions only.
+    /// Enters up to `rows` rows. Between transactions only.
     ///
     /// # Errors
-    /// If the rows cannot have it, or there is no memory for it.
+    /// If the rows violate it, or there is no memory for it.
     pub fn fill(&mut self, table: &Table, budget: &Budget, rows: u32) -> Result<BuildStep> {
         self.check(table.definition())?;
         let mut bytes = 0;
@@ -240,7 +240,7 @@ impl Building {
         Ok(if self.cursor < self.bound { BuildStep::More } else { BuildStep::Done })
     }
 
-    /// An error if the rows that it has met cannot have it. Between transactions only.
+    /// An error if the entered rows violate it. Between transactions only.
     fn check(&self, table: &TableDefinition) -> Result<()> {
         match (&self.failed, &self.body) {
             (Some(failed), _) => Err(failed.clone()),
@@ -249,7 +249,7 @@ impl Building {
         }
     }
 
-    /// An error unless this change is complete, and the rows can have it. Between transactions only.
+    /// An error unless this change is complete and the rows satisfy it. Between transactions only.
     pub fn check_complete(&self, table: &TableDefinition, change: &Change) -> Result<()> {
         self.check(table)?;
         let is_of = match (change, &self.body) {
@@ -265,7 +265,7 @@ impl Building {
         Ok(())
     }
 
-    /// Result of the build, which has been [checked](Self::check_complete).
+    /// Result of a [checked](Self::check_complete) build.
     pub fn into_built(self) -> Built {
         match self.body {
             Body::Index(index) => Built::Index(index.into_index()),
@@ -273,7 +273,7 @@ impl Building {
         }
     }
 
-    /// Checks the invariants with the rows of these ids; an error says what is wrong.
+    /// Checks the invariants against the rows of these ids; the error describes a violation.
     pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
         if self.failed.is_some() {
             return Ok(());

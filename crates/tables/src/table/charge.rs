@@ -2,11 +2,10 @@ use std::sync::Arc;
 
 use super::budget::{Budget, Full, Reach, Working};
 
-/// Bytes between two questions to the budget, so that what is small costs nothing and no counter is touched for
-/// each row.
+/// Bytes between two requests to the budget, so that small charges cost nothing and no counter is touched for each row.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
-/// Bytes that an allocation takes, the allocator's own included.
+/// Bytes that an allocation takes, including the allocator's overhead.
 pub const fn allocated(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -15,27 +14,27 @@ pub const fn allocated(bytes: usize) -> usize {
     if chunk < 32 { 32 } else { chunk }
 }
 
-/// A share of working memory, given back when it is dropped.
+/// A charge for working memory, released on drop.
 ///
-/// Invariant: the budget was told `charged`, and of `bytes` less than `STEP_BYTES` more, unless they were
+/// Invariant: `charged` is reported to the budget, and `bytes` exceeds it by less than `STEP_BYTES`, unless they were
 /// [settled](Charge::settle).
 #[derive(Debug, Default)]
 pub struct Charge {
-    /// `None` where nobody counts.
+    /// `None` if nothing is counted.
     budget: Option<(Arc<Budget>, Working, Reach)>,
     bytes: usize,
     charged: usize,
-    /// Bytes that belong to it and that another charge is of.
+    /// Bytes of its holder that another charge covers.
     elsewhere: usize,
 }
 
 impl Charge {
-    /// Of nothing yet.
+    /// An empty charge.
     pub fn new(budget: &Arc<Budget>, kind: Working) -> Self {
         Self::reaching(budget, kind, Reach::Whole)
     }
 
-    /// The same for what leaves something to the others.
+    /// An empty charge limited to a [share](Reach::Share).
     pub fn shared(budget: &Arc<Budget>, kind: Working) -> Self {
         Self::reaching(budget, kind, Reach::Share)
     }
@@ -44,22 +43,22 @@ impl Charge {
         Self { budget: Some((Arc::clone(budget), kind, reach)), bytes: 0, charged: 0, elsewhere: 0 }
     }
 
-    /// Bytes that it is of, those of other charges included.
+    /// Bytes charged, including those of other charges.
     pub const fn bytes(&self) -> usize {
         self.bytes + self.elsewhere
     }
 
-    /// Counts bytes that another charge is of.
+    /// Counts bytes that another charge covers.
     pub const fn include(&mut self, elsewhere: usize) {
         self.elsewhere += elsewhere;
     }
 
-    /// The budget that is told.
+    /// The charged budget.
     pub fn budget(&self) -> Option<&Arc<Budget>> {
         self.budget.as_ref().map(|(budget, ..)| budget)
     }
 
-    /// Is of so many bytes from now on; an error leaves it as it was.
+    /// Sets the charged bytes; an error leaves the charge unchanged.
     ///
     /// # Errors
     /// If the budget has no room for them.
@@ -72,20 +71,20 @@ impl Charge {
         Ok(())
     }
 
-    /// The same with more bytes than now.
+    /// Adds `more` bytes.
     #[inline]
     pub fn grow(&mut self, more: usize) -> Result<(), Full> {
         self.resize(self.bytes.saturating_add(more))
     }
 
-    /// Like [`Charge::resize`] without rounding, for what there may be very many of.
+    /// [`Charge::resize`] without rounding, for very many small charges.
     pub fn resize_exactly(&mut self, bytes: usize) -> Result<(), Full> {
         self.tell(bytes)?;
         self.bytes = bytes;
         Ok(())
     }
 
-    /// The same without being asked: it is there already.
+    /// Sets the charged bytes without asking, for memory that is already in use.
     pub fn set(&mut self, bytes: usize) {
         self.bytes = bytes;
         self.settle(0);
@@ -103,7 +102,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Tells the budget of all bytes, and has `more` that it is not asked for.
+    /// Reports all bytes to the budget, plus `more` that cannot be refused.
     pub fn settle(&mut self, more: usize) {
         self.bytes = self.bytes.saturating_add(more);
         if let Some((budget, kind, _)) = &self.budget {
@@ -112,7 +111,7 @@ impl Charge {
         }
     }
 
-    /// Hands over what it is of, settled; what stays is of nothing.
+    /// Hands over the settled charge; an empty one remains.
     #[must_use]
     pub fn take(&mut self) -> Self {
         self.settle(0);

@@ -4,7 +4,7 @@ use super::layout::{Layout, is_null};
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
-/// A hash of what a transaction wrote, in order, made as it is written. It is part of the stored format: replay
+/// Hash of a transaction's writes, in order, computed while they are made. It is part of the stored format: replay
 /// compares it with the log's.
 ///
 /// ```text
@@ -12,7 +12,7 @@ use crate::schema::TableId;
 /// row changed:      place, then of each column that was assigned: its number, whether it is NULL, its bytes
 /// ```
 ///
-/// What an UPDATE adds follows from its columns and their values alone, and not from how it was run.
+/// The part of an UPDATE depends only on its columns and their values, not on how it was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -25,15 +25,15 @@ enum Written {
 }
 
 impl Digest {
-    /// Of nothing.
+    /// Digest of no writes.
     pub const EMPTY: Self = Self(0);
 
-    /// The digest in which a log holds it.
+    /// The digest as stored in the log.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// With a row that is now like this, or gone.
+    /// Adds a row that now has this image, or was removed.
     #[must_use]
     pub fn with_row(self, table: TableId, id: TupleId, image: Option<&[u8]>) -> Self {
         match image {
@@ -45,14 +45,14 @@ impl Digest {
         }
     }
 
-    /// With a row of which columns are about to be changed, each of which follows.
+    /// Adds a row whose changed columns follow.
     #[must_use]
     #[inline]
     pub fn with_change(self, table: TableId, id: TupleId) -> Self {
         self.with_place(table, id, Written::Changed)
     }
 
-    /// With a column of that row, as it is now in the image.
+    /// Adds a column of that row with its current value in the image.
     #[must_use]
     pub(super) fn with_column(self, layout: &Layout, image: &[u8], column: usize) -> Self {
         let Some(field) = layout.field(column) else { return self };
@@ -67,7 +67,7 @@ impl Digest {
         high.into_iter().fold(named.mixed(low), Self::mixed)
     }
 
-    /// The same of a column that is not NULL and holds this integer.
+    /// Adds a column that is not NULL and holds this integer.
     #[must_use]
     #[inline]
     pub(super) fn with_integer(self, column: usize, number: i64) -> Self {
@@ -79,14 +79,14 @@ impl Digest {
         self.mixed(u64::from(table.0) << 32 | u64::from(id.0)).mixed(written as u64)
     }
 
-    /// Another digest for another word, and for another digest before.
+    /// Mixes in a word; different words and different earlier digests give different results.
     #[inline]
     fn mixed(self, word: u64) -> Self {
         let mixed = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self(mixed ^ mixed >> 32)
     }
 
-    /// Of several partitions together, in the order of their numbers.
+    /// Combines the digests of several partitions, in the order of their numbers.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -96,7 +96,7 @@ impl Digest {
         }
     }
 
-    /// As versions 1 and 2 of the semantics have it: with a row as it was when the transaction ended.
+    /// Adds a row's image at the end of the transaction, as in versions 1 and 2 of the semantics.
     #[must_use]
     pub fn with_row_at_the_end(self, table: TableId, id: TupleId, image: Option<&[u8]>) -> Self {
         let place = (u64::from(table.0) << 32 | u64::from(id.0)) << 1 | u64::from(image.is_some());

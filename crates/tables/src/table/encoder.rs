@@ -5,8 +5,7 @@ use thermocline_types::{Error, Result, Value, ValueRef};
 use super::charge::allocated;
 use super::layout::{Field, Kind, Layout, put, set_null};
 
-/// How the rows that a statement inserts are written: where each parameter goes in the image, and the bytes of what
-/// is the same in all of them.
+/// Encoder of the rows of an INSERT: the place of each parameter in the image, and the bytes that all rows share.
 ///
 /// ```text
 /// template: nulls | fixed part with the constants      steps: parameter -> offset, or the end of the image
@@ -25,13 +24,13 @@ struct Step {
     field: Field,
 }
 
-/// How a parameter is written that is of the kind that most are of for such a column.
+/// Encoding of a parameter that has the usual kind for its column.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Int4(u32),
     Int8(u32),
     Text(u32),
-    /// As any value.
+    /// Any other value.
     Other,
 }
 
@@ -49,13 +48,13 @@ impl Way {
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Parameter(u32),
-    /// Asked for by column.
+    /// Read by column.
     Other,
 }
 
 /// A parameter of a statement, owned or borrowed.
 pub trait Parameter: Sized {
-    /// Parameters as what expressions read.
+    /// Parameters as expressions read them.
     fn values(parameters: &[Self]) -> Cow<'_, [Value]>;
 
     /// The value.
@@ -111,19 +110,19 @@ impl Parameter for ValueRef<'_> {
     }
 }
 
-/// Where the value of a column comes from.
+/// Source of a column's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Written<'v> {
     /// A parameter, by its position.
     Parameter(usize),
-    /// This, in every row.
+    /// A constant.
     Constant(&'v Value),
     /// Values computed for each row.
     Computed,
 }
 
 impl Encoder {
-    /// Of rows of this layout, given where each column's value comes from.
+    /// An encoder for this layout, given the source of each column's value.
     pub fn new<'v>(layout: &Layout, written: impl Iterator<Item = Written<'v>>) -> Result<Self> {
         let mut template = vec![0; layout.fixed_bytes()];
         let mut steps = Vec::with_capacity(layout.columns());
@@ -148,8 +147,8 @@ impl Encoder {
         allocated(self.template.len()) + allocated(size_of_val(&*self.steps))
     }
 
-    /// Writes the image of a row: of parameters, and `other` values by column. `convert` makes
-    /// those that a column may not store as they are what it stores, as for [`Patch::set`](super::Patch::set).
+    /// Writes the image of a row from parameters and `other` values by column. `convert` converts values that a column
+    /// does not store unchanged, as for [`Patch::set`](super::Patch::set).
     #[inline]
     pub(super) fn encode<'v, V: Parameter>(
         &self,

@@ -4,10 +4,10 @@ use super::allocated;
 
 /// Types that own memory besides their fields.
 pub trait HeapSize {
-    /// Bytes of memory that it points to.
+    /// Heap bytes that it owns.
     fn heap_bytes(&self) -> usize;
 
-    /// Bytes of these that the budget has been told of by who holds them.
+    /// Part of these bytes that their holder charges to the budget.
     fn charged_bytes(&self) -> usize {
         0
     }

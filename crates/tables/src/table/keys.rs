@@ -1,10 +1,10 @@
 use smallvec::SmallVec;
 use thermocline_types::Result;
 
-/// How many look-ups are made together: about as many as a core can wait for at a time.
+/// Number of look-ups made together: about as many cache misses as a core can have in flight.
 pub const LOOK_UPS_AHEAD: usize = 16;
 
-/// One value for each of a batch of look-ups; of more than fit it is on the heap.
+/// One value for each look-up of a batch; a larger batch is on the heap.
 pub type OfLookUps<T> = SmallVec<[T; LOOK_UPS_AHEAD]>;
 
 /// Several keys in one buffer.
@@ -15,14 +15,14 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// No keys; the buffer is used for those to come.
+    /// An empty list that reuses the buffer.
     pub fn new(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         Self { bytes: buffer, ends: OfLookUps::new() }
     }
 
-    /// Adds the key that `write` appends to the buffer, unless it says that there is none or fails; says what it
-    /// did.
+    /// Adds the key that `write` appends to the buffer, unless `write` returns false or fails; returns the result of
+    /// `write`.
     pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<bool>) -> Result<bool> {
         let before = self.bytes.len();
         let written = write(&mut self.bytes);
@@ -50,7 +50,7 @@ impl Keys {
         })
     }
 
-    /// The buffer, to be used again.
+    /// The buffer, for reuse.
     pub fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }

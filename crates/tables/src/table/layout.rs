@@ -5,7 +5,7 @@ use thermocline_types::{Class, DataType, Decimal, Error, Result, ValueRef, json}
 use super::patch::IntegerPlace;
 use crate::schema::TableDefinition;
 
-/// How the rows of a table are written.
+/// Encoding of the rows of a table.
 ///
 /// ```text
 /// image := nulls (1 bit per column) | fixed part | texts and bytes, in the order of their columns
@@ -16,22 +16,22 @@ use crate::schema::TableDefinition;
 ///             behind the fixed part, 2 bytes where the definition bounds it, else 4
 /// ```
 ///
-/// All numbers are little-endian. An image is canonical: NULL has zeros in the fixed part and no bytes
-/// behind it, and nothing is padded. So equal rows are equal bytes, wherever they come from, and an
-/// image is also what snapshots and logs hold and what state hashes are made of.
+/// All numbers are little-endian. An image is canonical: NULL has zeros in the fixed part and no bytes after it, and
+/// there is no padding. So equal rows have equal bytes, wherever they come from; snapshots, logs and state hashes use
+/// the image as well.
 #[derive(Debug, Clone)]
 pub struct Layout {
     columns: Vec<Field>,
     names: Vec<Box<str>>,
     /// Bytes of nulls and fixed part.
     fixed: usize,
-    /// Whether an end offset has 2 bytes, and not 4.
+    /// Whether an end offset has 2 bytes instead of 4.
     short_ends: bool,
-    /// How many columns are variable.
+    /// Number of variable columns.
     variable: usize,
 }
 
-/// Where a column is, and which values it takes as they are.
+/// Place of a column, and the values that it stores unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     pub kind: Kind,
@@ -40,7 +40,7 @@ pub(super) struct Field {
     at: u32,
     /// Offset of the end of the variable column before this one; 0, where no end is, for the first.
     before: u32,
-    /// Bytes of text that surely are no more characters than the column has.
+    /// Bytes of text that cannot exceed the column's number of characters.
     bytes_max: u32,
 }
 
@@ -55,7 +55,7 @@ impl Field {
         self.bytes_max as usize
     }
 
-    /// The same in an image that has nothing before it.
+    /// The same field in an image that consists of it alone.
     #[inline]
     pub fn at_start(self) -> Self {
         Self { at: 0, ..self }
@@ -114,7 +114,7 @@ impl Kind {
         matches!(self, Self::Text | Self::Bytes | Self::Jsonb)
     }
 
-    /// Bytes in the fixed part, of one that is not variable.
+    /// Bytes in the fixed part, for a type that is not variable.
     pub const fn width(self) -> usize {
         match self {
             Self::Boolean => 1,
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-/// The most bytes that values of a variable type take, if there is a bound.
+/// Maximum bytes of values of a variable type, if bounded.
 fn bytes_max(data_type: DataType) -> Option<usize> {
     match data_type {
         // A character of UTF-8 has up to four bytes.
@@ -142,7 +142,7 @@ pub(super) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> 
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// False if there are not that many bytes.
+/// Returns false if there are not that many bytes.
 #[inline]
 pub(super) fn put<const N: usize>(bytes: &mut [u8], at: usize, part: [u8; N]) -> bool {
     let place = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
@@ -180,7 +180,7 @@ impl Layout {
             let kind = Kind::new(column.data_type)?;
             let bytes_max = match column.data_type {
                 DataType::Varchar(characters) => characters,
-                // Whatever is longer may end with blanks.
+                // Longer values may end with blanks.
                 DataType::Char(_) => 0,
                 _ => u32::MAX,
             };
@@ -202,7 +202,7 @@ impl Layout {
         self.columns.len()
     }
 
-    /// Bytes of every image, if all have the same.
+    /// Length of every image, if all have the same.
     pub fn length(&self) -> Option<usize> {
         (self.variable == 0).then_some(self.fixed)
     }
@@ -212,7 +212,7 @@ impl Layout {
         self.columns.get(column).copied()
     }
 
-    /// Where the integer of a column is; `None` for a column of another type.
+    /// Place of a column's integer; `None` for a column of another type.
     pub fn integer_place(&self, column: usize) -> Option<IntegerPlace> {
         let field = self.field(column)?;
         matches!(field.kind, Kind::Int2 | Kind::Int4 | Kind::Int8).then_some(IntegerPlace { column, field })
@@ -227,7 +227,7 @@ impl Layout {
         columns.map(offset).collect()
     }
 
-    /// An end that is at this offset.
+    /// The end stored at this offset.
     #[inline]
     fn end(&self, image: &[u8], at: u32) -> usize {
         if self.short_ends {
@@ -237,7 +237,7 @@ impl Layout {
         }
     }
 
-    /// Where the bytes of a variable column are.
+    /// Range of the bytes of a variable column.
     #[inline]
     fn range(&self, image: &[u8], field: Field) -> Range<usize> {
         let start = if field.before == 0 { 0 } else { self.end(image, field.before) };
@@ -260,7 +260,7 @@ impl Layout {
         }
     }
 
-    /// Writes the image of the row with these values, which are of the columns' types.
+    /// Writes the image of a row with these values, which have the columns' types.
     pub fn encode<'a>(&self, image: &mut Vec<u8>, value: impl Fn(usize) -> ValueRef<'a>) -> Result<()> {
         image.clear();
         image.resize(self.fixed, 0);
@@ -282,7 +282,7 @@ impl Layout {
         self.fixed
     }
 
-    /// Writes the value of one column into an image that has those before it.
+    /// Appends the value of one column to an image that has the earlier ones.
     pub(super) fn encode_one(&self, image: &mut Vec<u8>, position: usize, value: ValueRef<'_>) -> Result<()> {
         let Some(field) = self.field(position) else { return Ok(()) };
         match (field.kind, value) {
@@ -323,8 +323,8 @@ impl Layout {
         Error::internal(format_args!("value {value} for column \"{}\"", self.name(position)))
     }
 
-    /// Writes the changed values into an image, if that leaves all others where they are; else `false`,
-    /// and the image is as it was.
+    /// Writes the changed values into an image if all others keep their place; otherwise returns `false` and leaves the
+    /// image unchanged.
     pub fn patch(&self, image: &mut [u8], changes: &[(usize, ValueRef<'_>)]) -> Result<bool> {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
@@ -371,8 +371,8 @@ impl Layout {
         Ok(true)
     }
 
-    /// Checks that bytes from outside are an image of this layout: every value can be read, and they are
-    /// the bytes that encoding these values would give.
+    /// Checks that bytes from outside are an image of this layout: every value can be read, and encoding the values
+    /// would give the same bytes.
     pub fn validate(&self, image: &[u8]) -> Result<()> {
         let wrong = || Error::Corrupt("the bytes of a row do not fit its table's columns".into());
         let mut end = self.fixed;
@@ -386,7 +386,7 @@ impl Layout {
         if end != image.len() {
             return Err(wrong());
         }
-        // Nobody's bit.
+        // Unused bits.
         let bits = self.columns.len();
         let beyond = !bits.is_multiple_of(8) && image.get(bits / 8).is_some_and(|byte| byte >> (bits % 8) != 0);
         let is_canonical = |(position, field): (usize, &Field)| {
@@ -402,7 +402,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether a NULL is written in the only way there is.
+    /// Whether a NULL is written in its canonical form.
     fn is_canonical_null(&self, image: &[u8], field: Field) -> bool {
         let is_zero = |place: Range<usize>| image.get(place).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
         field.nullable
@@ -412,7 +412,7 @@ impl Layout {
             }
     }
 
-    /// Whether the bytes of a value are those that encoding it gives.
+    /// Whether the bytes of a value are its canonical encoding.
     fn is_canonical(&self, image: &[u8], field: Field) -> bool {
         let at = field.at();
         match field.kind {
@@ -425,7 +425,7 @@ impl Layout {
             Kind::Decimal16 { scale, .. } => {
                 chunk(image, at).is_some_and(|bytes| Decimal::new(i128::from_le_bytes(bytes), scale).is_ok())
             }
-            // Any bits are one of its values.
+            // Any bits are a value of the type.
             Kind::Int2
             | Kind::Int4
             | Kind::Int8
@@ -443,7 +443,7 @@ impl Layout {
 }
 
 impl Field {
-    /// Can [`Field::put_fixed`] write the value?
+    /// Whether [`Field::put_fixed`] can write the value.
     fn accepts(&self, value: ValueRef<'_>) -> bool {
         match (self.kind, value) {
             (Kind::Boolean, ValueRef::Boolean(_))
@@ -465,8 +465,7 @@ impl Field {
         }
     }
 
-    /// The bytes of a value that is not variable, as numbers: integers with their sign, and the second half of what has
-    /// sixteen bytes.
+    /// The bytes of a fixed value as numbers: integers with their sign, and the second half of 16-byte values.
     #[inline]
     pub fn words(&self, image: &[u8]) -> (u64, Option<u64>) {
         let at = self.at();
@@ -480,7 +479,7 @@ impl Field {
         }
     }
 
-    /// Writes a value that is surely stored as it is; false, and nothing is written, for any other.
+    /// Writes a value that is certainly stored unchanged; returns false and writes nothing for any other.
     #[inline]
     pub fn put_as_is(&self, image: &mut [u8], value: ValueRef<'_>) -> bool {
         let at = self.at();
@@ -492,7 +491,7 @@ impl Field {
             (Kind::Decimal8 { precision, .. }, ValueRef::Decimal(number)) => {
                 number.has_digits_of(precision) && self.put_fixed(image, value)
             }
-            // As is: the zone between the two is UTC.
+            // Unchanged: conversion between the two uses UTC.
             (Kind::Timestamp | Kind::TimestampTz, ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros)) => {
                 put(image, at, micros.to_le_bytes())
             }
@@ -500,7 +499,7 @@ impl Field {
         }
     }
 
-    /// Writes a value of the column's type; false, and nothing is written, for any other.
+    /// Writes a value of the column's type; returns false and writes nothing for any other.
     #[inline]
     pub fn put_fixed(&self, image: &mut [u8], value: ValueRef<'_>) -> bool {
         let at = self.at();
@@ -602,7 +601,7 @@ mod tests {
                 image.truncate(random.random_range(0..image.len()));
             }
             let is_valid = layout.validate(&image).is_ok();
-            // Offsets that are no order have no values to encode.
+            // Decreasing offsets have no values to encode.
             let mut before = layout.fixed;
             let mut variable = layout.columns.iter().filter(|field| field.kind.is_variable());
             let in_order = variable.all(|field| {

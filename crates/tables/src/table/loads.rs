@@ -13,7 +13,7 @@ pub struct TableLoad {
     pub load: LoadId,
 }
 
-/// Rows of one table and partition that bulk loads have inserted and nobody sees before their load is over.
+/// Rows of one table and partition that bulk loads have inserted, hidden until their load ends.
 ///
 /// ```text
 ///             hide             release (one row, undo or take back)
@@ -26,12 +26,12 @@ pub struct TableLoad {
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     loads: Vec<(LoadId, TupleIds)>,
-    /// The load that is inserting a row; `None` if none does.
+    /// The load that is inserting a row; `None` if no load is.
     pub inserting: Option<LoadId>,
 }
 
 impl Loads {
-    /// Whether there are no loads, as nearly always.
+    /// Whether there are no loads, which is nearly always so.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.loads.is_empty()
@@ -43,7 +43,7 @@ impl Loads {
         self.loads.iter().any(|(_, ids)| ids.contains(id))
     }
 
-    /// Whether a row is hidden from who inserts now.
+    /// Whether a row is hidden from the current insertion.
     pub fn hide_from_inserting(&self, id: TupleId) -> bool {
         self.loads.iter().any(|(load, ids)| Some(*load) != self.inserting && ids.contains(id))
     }
@@ -53,7 +53,7 @@ impl Loads {
         self.loads.iter().map(|(load, ids)| (*load, ids))
     }
 
-    /// How many rows are hidden.
+    /// Number of hidden rows.
     pub fn rows(&self) -> usize {
         self.loads.iter().map(|(_, ids)| ids.live()).sum()
     }
@@ -72,7 +72,7 @@ impl Loads {
         self.loads.get_mut(at).map_or(Ok(()), |(_, ids)| ids.take(id, budget, growth).map(|_| ()))
     }
 
-    /// Forgets a row that is gone.
+    /// Removes a row that is gone.
     #[inline]
     pub fn release(&mut self, id: TupleId) {
         if !self.loads.is_empty() {
@@ -82,12 +82,12 @@ impl Loads {
         }
     }
 
-    /// The first hidden row of a load at or behind an id.
+    /// The first hidden row of a load at or after an id.
     pub fn next(&self, load: LoadId, from: TupleId) -> Option<TupleId> {
         self.loads.iter().find(|(known, _)| *known == load).and_then(|(_, ids)| ids.next(from))
     }
 
-    /// Hides the rows of a load no longer.
+    /// Makes the rows of a load visible.
     pub fn end(&mut self, load: LoadId, budget: &Budget) {
         self.loads.retain(|(known, ids)| {
             let keep = *known != load;

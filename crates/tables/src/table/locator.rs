@@ -5,7 +5,7 @@ use super::tuple_ids::TupleId;
 /// Locators of a chunk: 2 MiB.
 const CHUNK: usize = 1 << 18;
 
-/// Where a row is.
+/// Location of a row.
 ///
 /// ```text
 /// 63 62                    32 31                    0
@@ -13,8 +13,7 @@ const CHUNK: usize = 1 << 18;
 ///  1 | block (31)            | ordinal (32)         |   evicted
 /// ```
 ///
-/// Indexes hold tuple ids, so evicting a row, bringing it back or moving it changes its locator and
-/// nothing else.
+/// Indexes hold tuple ids, so evicting, restoring or moving a row changes only its locator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locator {
     /// In memory, in the table's slabs.
@@ -23,7 +22,7 @@ pub enum Locator {
     Evicted {
         /// Number of the block, below 2^31.
         block: u32,
-        /// Which of the block's rows.
+        /// Position of the row in the block.
         ordinal: u32,
     },
 }
@@ -46,8 +45,8 @@ impl Locator {
     }
 }
 
-/// The locators of all tuple ids, in chunks, so that growing neither copies nor doubles a large
-/// table's. The first chunk doubles until it is whole.
+/// Locators of all tuple ids, in chunks, so that growth neither copies nor doubles those of a large table. The first
+/// chunk doubles until it has full size.
 #[derive(Debug, Default)]
 pub struct Locators {
     chunks: Vec<Vec<u64>>,
@@ -65,7 +64,7 @@ impl Locators {
         self.bytes
     }
 
-    /// The locator of a tuple id that is taken; of another it is arbitrary or `None`.
+    /// Locator of a taken tuple id; for any other id it is arbitrary or `None`.
     #[inline]
     pub fn get(&self, id: TupleId) -> Option<Locator> {
         let bits = self.chunks.get(id.0 as usize / CHUNK)?.get(id.0 as usize % CHUNK)?;
@@ -111,7 +110,7 @@ impl Locators {
         Ok(())
     }
 
-    /// Sets the locator of an id that there is room for.
+    /// Sets the locator of an id for which there is room.
     #[inline]
     pub fn set(&mut self, id: TupleId, locator: Locator) {
         if let Some(bits) =

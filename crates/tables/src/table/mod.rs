@@ -1,13 +1,12 @@
-//! The rows of one table in one partition: arenas, indexes, undo, and what they cost in memory.
+//! Rows of one table in one partition: arenas, indexes, undo, and their memory.
 //!
 //! ```text
 //! index: key -> tuple id -> locator -> slot of a size class: header, image
 //! ```
 //!
-//! A row is one slot: its image holds all columns, also texts, so that reading it costs one place in
-//! memory. Tuple ids are stable and the lowest free one comes next; where a row lies is seen by its
-//! locator only. The paper's prototype points from every index to the row itself and pays for that at
-//! each eviction (its figure 11b).
+//! A row is one slot: its image holds all columns, including texts, so that reading it touches one place in memory.
+//! Tuple ids are stable, and the lowest free one is assigned next; only the locator knows where a row lies. The paper's
+//! prototype points from every index to the row itself and pays for that at each eviction (its figure 11b).
 
 mod arena;
 mod budget;

@@ -3,8 +3,8 @@ use thermocline_types::{Result, ValueRef};
 
 use super::layout::{Field, Kind, Layout, chunk, is_null, put, put_slice, set_null};
 
-/// New values of some columns of fixed width, as bytes of a row's image: what an update writes in place, made
-/// while the row is still only read.
+/// New values of columns of fixed width, encoded as in a row's image: an update in place, prepared while the row is
+/// only read.
 #[derive(Debug, Default)]
 pub struct Patch(SmallVec<[Write; 4]>);
 
@@ -13,14 +13,14 @@ struct Write {
     column: usize,
     field: Field,
     null: bool,
-    /// The value, with zeros behind it.
+    /// The value, zero-padded.
     bytes: [u8; 16],
 }
 
 impl Patch {
-    /// Adds the value of a column of fixed width. `convert` makes those that the column may not store as they are
-    /// what it stores: those that [`assign`](thermocline_types::assign) would change, some for which that takes longer to
-    /// see, and NULL.
+    /// Adds the value of a column of fixed width. `convert` converts values that the column may not store unchanged:
+    /// those that [`assign`](thermocline_types::assign) would change, some for which checking that takes longer, and
+    /// NULL.
     #[inline]
     pub fn set<'v>(
         &mut self,
@@ -42,7 +42,7 @@ impl Patch {
         Ok(())
     }
 
-    /// Adds the integer of a column, which can have it.
+    /// Adds the integer of a column that can hold it.
     #[inline]
     pub fn set_integer(&mut self, IntegerPlace { column, field }: IntegerPlace, number: i64) {
         let mut bytes = [0; 16];
@@ -50,7 +50,7 @@ impl Patch {
         self.0.push(Write { column, field, null: false, bytes });
     }
 
-    /// The columns that it changes, in their order.
+    /// The changed columns, in order.
     pub(super) fn columns(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(|write| write.column)
     }
@@ -71,11 +71,11 @@ impl Patch {
     }
 }
 
-/// Where the integer of a column is in a row's image.
+/// Place of a column's integer in a row's image.
 #[derive(Debug, Clone, Copy)]
 pub struct IntegerPlace {
     pub(super) column: usize,
-    /// Of one of the three kinds of integers.
+    /// A field of one of the three integer types.
     pub(super) field: Field,
 }
 
@@ -94,7 +94,7 @@ impl IntegerPlace {
         }
     }
 
-    /// Whether the column can have this integer.
+    /// Whether the column can hold this integer.
     #[inline]
     pub fn holds(self, number: i64) -> bool {
         match self.field.kind {
@@ -104,7 +104,7 @@ impl IntegerPlace {
         }
     }
 
-    /// Writes an integer that the column can have.
+    /// Writes an integer that the column can hold.
     #[inline]
     pub(super) fn put(self, image: &mut [u8], number: i64) {
         let Self { column, field } = self;

@@ -2,14 +2,14 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// Bytes of a region that is mapped by itself: a huge page of most processors.
+/// Bytes of a region with its own mapping: a huge page on most processors.
 pub const REGION_BYTES: usize = 2 << 20;
 
 /// Zeroed bytes of an arena.
 ///
-/// A whole arena is a mapping of its own, for which the system is asked to use a huge page: rows and pages of
-/// indexes are found in any order, and with pages of 4 KiB nearly each of them would miss the TLB. It is
-/// resident as a whole then, which is what it is accounted with. Smaller ones are on the heap.
+/// A full-size arena is a mapping of its own, for which a huge page is requested: rows and index pages are accessed in
+/// random order, and with pages of 4 KiB nearly every access would miss the TLB. The whole arena is resident then, and
+/// is charged as such. Smaller arenas are on the heap.
 #[derive(Debug)]
 pub enum Region {
     Heap(Vec<u8>),
@@ -27,7 +27,7 @@ impl Region {
         if Self::bytes_of(bytes) == REGION_BYTES
             && let Ok(mapped) = MmapMut::map_anon(REGION_BYTES)
         {
-            // Without huge pages it is slower and holds as much.
+            // Without huge pages it is slower, but works.
             #[cfg(target_os = "linux")]
             let _ = mapped.advise(memmap2::Advice::HugePage);
             return Self::Mapped(mapped);
@@ -35,7 +35,7 @@ impl Region {
         Self::Heap(vec![0; Self::bytes_of(bytes)])
     }
 
-    /// How many bytes a region for this many has: nearly a whole one is made a whole one.
+    /// Size of a region for this many bytes: nearly full-size ones are rounded up.
     pub const fn bytes_of(bytes: usize) -> usize {
         if bytes <= REGION_BYTES && bytes > REGION_BYTES / 16 * 15 { REGION_BYTES } else { bytes }
     }

@@ -16,7 +16,7 @@ impl<'a> Row<'a> {
         Self { layout, image }
     }
 
-    /// The row's bytes, which are the same wherever the row came from.
+    /// The row's bytes, which do not depend on where the row came from.
     #[inline]
     pub fn image(self) -> &'a [u8] {
         self.image
@@ -27,7 +27,7 @@ impl<'a> Row<'a> {
         self.layout.columns()
     }
 
-    /// Is the column NULL?
+    /// Whether the column is NULL.
     #[inline]
     pub fn is_null(self, column: usize) -> bool {
         is_null(self.image, column)
@@ -42,7 +42,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The same, with text as its bytes.
+    /// Value of a column, with text as bytes.
     #[inline(always)]
     pub fn cell(self, column: usize) -> Cell<'a> {
         self.not_null(column).unwrap_or(Cell::Value(ValueRef::Null))
@@ -95,12 +95,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A value as it is in a row.
+/// A value as stored in a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Cell<'a> {
     /// Of any type but text.
     Value(ValueRef<'a>),
-    /// UTF-8, because an image holds no other text: it is written from texts, and bytes from outside are
+    /// UTF-8, because images contain no other text: they are encoded from texts, and bytes from outside are
     /// [validated](Layout::validate).
     Text(&'a [u8]),
 }

@@ -1,7 +1,7 @@
 use super::{Table, TupleId};
 
-/// Which rows of a table have not been read by somebody who reads all of them as they were at one moment, in
-/// steps between which they change: a snapshot, or a query.
+/// Rows of a table that a reader (a snapshot, or a query) has not read yet. It reads all rows as of one moment, in
+/// steps between which they change.
 ///
 /// With `cursor` the next id to read and `bound` above all ids when reading began:
 /// - a row below `cursor`, or marked in `done`, has been read if it was there at the beginning
@@ -12,13 +12,13 @@ use super::{Table, TupleId};
 pub struct ScanFrontier {
     cursor: TupleId,
     bound: TupleId,
-    /// A bit for each id below `bound` that changed before the cursor came to it. All there from the beginning,
-    /// because marks are made while a transaction commits.
+    /// A bit for each id below `bound` that changed before the cursor reached it. Allocated at the beginning, because
+    /// marks are made during commits.
     done: Vec<u64>,
 }
 
 impl ScanFrontier {
-    /// Begins to read what can be seen of a table now.
+    /// Begins to read the visible rows of a table.
     pub fn visible(table: &Table) -> Self {
         let mut unread = Self::new(table);
         for (_, hidden) in table.loads() {
@@ -27,7 +27,7 @@ impl ScanFrontier {
         unread
     }
 
-    /// Begins to read a table as it is now, with rows of loads that are not over.
+    /// Begins to read all rows of a table, including those of unfinished loads.
     pub fn new(table: &Table) -> Self {
         let bound = table.id_bound();
         // Ids are 31 bits, so this fits.
@@ -35,14 +35,14 @@ impl ScanFrontier {
         Self { cursor: TupleId(0), bound, done: vec![0; words] }
     }
 
-    /// The next row in turn, and whether it has been read out of turn; `None` behind the last.
+    /// The next row in turn, and whether it has been read out of turn; `None` after the last.
     pub fn next(&mut self, table: &Table) -> Option<(TupleId, bool)> {
         let id = table.next(self.cursor).filter(|id| *id < self.bound)?;
         self.cursor = TupleId(id.0 + 1);
         Some((id, self.is_done(id)))
     }
 
-    /// Marks a row that changes; true if it has to be read now, as it was before, if it was there.
+    /// Marks a row that changes; true if its earlier image, if any, must be read now.
     pub fn mark(&mut self, id: TupleId) -> bool {
         if id < self.cursor || id >= self.bound || self.is_done(id) {
             return false;

@@ -7,7 +7,7 @@ const STEP: usize = 8;
 const LINEAR_CLASSES: usize = LINEAR_BYTES / STEP;
 const CLASSES: usize = LINEAR_CLASSES + 8 * (ARENA_BYTES.ilog2() - LINEAR_BYTES.ilog2()) as usize;
 
-/// Bytes of an item at most.
+/// Maximum bytes of an item.
 pub const ITEM_BYTES_MAX: usize = ARENA_BYTES;
 
 /// Bits of an [`Item`]'s parts.
@@ -19,8 +19,7 @@ const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
 const _: () = assert!(ITEM_BYTES_MAX < 1 << LENGTH_BITS);
 const _: () = assert!(SLOT_BYTES_MIN <= STEP);
 
-/// Where some bytes are: size class, slot in the class, and length. 63 bits, so that a locator has
-/// one left.
+/// Place of some bytes: size class, slot in the class, and length. 63 bits, so that a locator has one left.
 ///
 /// ```text
 /// 63  62      55 54               32 31                    0
@@ -34,12 +33,12 @@ impl Item {
         Self((class as u64) << (LENGTH_BITS + SLOT_BITS) | (length as u64) << SLOT_BITS | u64::from(slot))
     }
 
-    /// The bits of an item, of which the highest is 0.
+    /// The bits of an item; the highest is 0.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// The item of such bits.
+    /// The item with these bits.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits & (u64::MAX >> 1))
     }
@@ -52,7 +51,7 @@ impl Item {
         self.0 as u32
     }
 
-    /// Are both in one slot, whatever their lengths?
+    /// Whether both are in one slot, whatever their lengths.
     pub fn same_place(self, other: Self) -> bool {
         self.class() == other.class() && self.slot() == other.slot()
     }
@@ -66,8 +65,8 @@ impl Item {
 /// Byte strings of any size up to [`ITEM_BYTES_MAX`], each in a slot of the smallest size class that
 /// holds it.
 ///
-/// A class is at most one eighth larger than the one below it. Where all items have one size (rows
-/// without variable columns), there is one class of exactly this size.
+/// Each class is at most one eighth larger than the one below it. If all items have one size (rows without variable
+/// columns), there is one class of exactly this size.
 #[derive(Debug)]
 pub struct Slabs {
     classes: Vec<Slots>,
@@ -110,7 +109,7 @@ impl Slabs {
         self.classes.iter().map(Slots::bytes).sum()
     }
 
-    /// The bytes of an item; `None` for what is no item of these slabs.
+    /// Bytes of an item; `None` for an invalid item.
     #[inline]
     pub fn get(&self, item: Item) -> Option<&[u8]> {
         self.get_from(item, 0)
@@ -122,19 +121,19 @@ impl Slabs {
         self.classes.get(item.class())?.get_part(item.slot(), from..item.len())
     }
 
-    /// The same, to be changed.
+    /// Bytes of an item from an offset on, mutably.
     #[inline]
     pub fn get_from_mut(&mut self, item: Item, from: usize) -> Option<&mut [u8]> {
         self.classes.get_mut(item.class())?.get_part_mut(item.slot(), from..item.len())
     }
 
-    /// The bytes of an item, to be changed.
+    /// Bytes of an item, mutably.
     #[inline]
     pub fn get_mut(&mut self, item: Item) -> Option<&mut [u8]> {
         self.get_from_mut(item, 0)
     }
 
-    /// Room for `length` bytes, whose content is arbitrary.
+    /// Allocates `length` bytes with arbitrary content.
     pub fn allocate(&mut self, length: usize, budget: &Budget, growth: Growth) -> Result<Item, Full> {
         let class = if self.exact == Some(length) { 0 } else { class_of(length) };
         while self.classes.len() <= class {
@@ -145,12 +144,12 @@ impl Slabs {
         Ok(Item::new(class, length, slot.allocate(budget, growth)?))
     }
 
-    /// The same place with another length, where its class is the right one for that too.
+    /// The same slot with another length, if its class is right for that.
     pub fn resized(&self, item: Item, length: usize) -> Option<Item> {
         (self.exact.is_none() && class_of(length) == item.class()).then(|| Item::new(item.class(), length, item.slot()))
     }
 
-    /// Gives an item's room back.
+    /// Frees an item.
     pub fn free(&mut self, item: Item, budget: &Budget) {
         if let Some(slots) = self.classes.get_mut(item.class()) {
             slots.free(item.slot(), budget);

@@ -6,45 +6,45 @@ use thermocline_types::{Error, Result};
 use super::budget::{Budget, Full, Working};
 use super::charge::{Charge, STEP_BYTES};
 
-/// What the statement that runs takes beside its result: structures, such as groups, and the texts that its expressions
+/// Memory of the running statement besides its result: structures, such as groups, and the texts that its expressions
 /// make.
 ///
-/// Texts are only counted up, and all together are given back with the row that they are of: when a text is dropped is
-/// not known. One that outlives its row is [kept](Self::keep_texts).
+/// Texts are only added up, and freed together with the row that they belong to, because it is unknown when a text is
+/// dropped. A text that outlives its row is [kept](Self::keep_texts).
 ///
-/// Invariant: `structures + texts <= granted`, of which the budget was told all but the first `STEP_BYTES`. A
-/// statement that takes no more than these asks nobody.
+/// Invariant: `structures + texts <= granted`, of which all but the first `STEP_BYTES` are charged to the budget. A
+/// statement that takes no more than these asks for nothing.
 #[derive(Debug)]
 pub struct StatementMemory {
     structures: Cell<usize>,
     texts: Cell<usize>,
-    /// The row that `texts` are of.
+    /// The row of `texts`.
     row: Cell<u64>,
-    /// Texts that are not given back with the row.
+    /// Texts that are not freed with the row.
     kept: Cell<usize>,
     granted: Cell<usize>,
     charge: RefCell<Charge>,
 }
 
 impl StatementMemory {
-    /// Told to this budget.
+    /// An account charged to this budget.
     pub fn new(budget: &Arc<Budget>) -> Self {
         let (structures, texts, kept) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let charge = RefCell::new(Charge::shared(budget, Working::Queries));
         Self { structures, texts, row: Cell::new(0), kept, granted: Cell::new(STEP_BYTES), charge }
     }
 
-    /// A charge of the same budget for what outlives the statement.
+    /// A charge to the same budget for memory that outlives the statement.
     pub fn charge(&self, kind: Working) -> Charge {
         self.charge.borrow().budget().map(|budget| Charge::shared(budget, kind)).unwrap_or_default()
     }
 
-    /// Whether this is the budget that it is told to.
+    /// Whether it charges this budget.
     pub fn is_of(&self, budget: &Arc<Budget>) -> bool {
         self.charge.borrow().budget().is_some_and(|own| Arc::ptr_eq(own, budget))
     }
 
-    /// Counts a text of a row that is about to be made; those of another row are gone.
+    /// Counts a text about to be made for a row; texts of other rows are gone.
     #[inline]
     pub fn text(&self, row: u64, bytes: usize) -> Result<()> {
         self.go_to(row);
@@ -56,7 +56,7 @@ impl StatementMemory {
         Ok(())
     }
 
-    /// The row is over: its texts are gone.
+    /// Ends a row: its texts are gone.
     #[inline]
     pub fn next_row(&self) {
         self.texts.set(self.kept.get());
@@ -69,20 +69,19 @@ impl StatementMemory {
         }
     }
 
-    /// Keeps the texts of a row beyond it; gives back what is kept without them, for
-    /// [`StatementMemory::give_back`].
+    /// Keeps the texts of a row beyond it; returns the bytes kept without them, for [`StatementMemory::give_back`].
     pub fn keep_texts(&self, row: u64) -> usize {
         self.go_to(row);
         self.kept.replace(self.texts.get())
     }
 
-    /// The texts that were kept are gone.
+    /// Frees the kept texts.
     pub fn give_back(&self, kept: usize) {
         self.kept.set(kept);
         self.texts.set(kept);
     }
 
-    /// The transaction is over, and the budget has back what it took.
+    /// Ends the transaction and releases its charge.
     #[inline]
     pub fn end(&mut self) {
         (*self.structures.get_mut(), *self.texts.get_mut(), *self.kept.get_mut()) = (0, 0, 0);
@@ -93,14 +92,14 @@ impl StatementMemory {
 
     #[cold]
     fn give_all_back(&mut self) {
-        // Less than before is never refused.
+        // Shrinking is never refused.
         let _ = self.charge.get_mut().resize_exactly(0);
         *self.granted.get_mut() = STEP_BYTES;
     }
 
     #[cold]
     fn grant(&self, bytes: usize) -> Result<(), Full> {
-        // Some more than is asked for, so that the next ones need not ask.
+        // Slightly more than requested, so that the next requests need not ask.
         let more = bytes.saturating_add(STEP_BYTES.max(bytes / 8));
         let mut charge = self.charge.borrow_mut();
         let granted = match charge.resize_exactly(more) {
@@ -112,22 +111,22 @@ impl StatementMemory {
     }
 }
 
-/// Bytes of a structure of the statement that runs, given back when it is dropped.
+/// Memory of a structure of the running statement, freed on drop.
 #[derive(Debug)]
 pub struct Structure<'m> {
-    /// `None` where nobody counts.
+    /// `None` if nothing is counted.
     memory: Option<&'m StatementMemory>,
     name: &'static str,
     bytes: usize,
 }
 
 impl<'m> Structure<'m> {
-    /// Of no bytes yet; errors call it so.
+    /// An empty structure with a name for errors.
     pub const fn new(memory: Option<&'m StatementMemory>, name: &'static str) -> Self {
         Self { memory, name, bytes: 0 }
     }
 
-    /// Has so many bytes from now on; an error leaves it as it was.
+    /// Sets its size; an error leaves it unchanged.
     #[inline]
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         if let Some(memory) = self.memory {
@@ -142,7 +141,7 @@ impl<'m> Structure<'m> {
         Ok(())
     }
 
-    /// The same with more bytes than now.
+    /// Adds `more` bytes.
     #[inline]
     pub fn grow(&mut self, more: usize) -> Result<()> {
         self.resize(self.bytes.saturating_add(more))
@@ -171,7 +170,7 @@ impl Drop for Structure<'_> {
     }
 }
 
-/// SQLSTATE 53200 for what was refused.
+/// SQLSTATE 53200 for a refusal.
 #[cold]
 pub fn out_of_memory(what: &str, full: Full) -> Error {
     Error::OutOfMemory(format!("{what}: {full}").into())
@@ -201,7 +200,7 @@ mod tests {
         let mut groups = Structure::new(Some(&memory), "groups");
         groups.resize(10 << 20).unwrap();
         assert!(told() >= 12 << 20);
-        // Together they have a quarter of the limit.
+        // The two together have a quarter of the limit.
         let error = groups.grow(5 << 20).unwrap_err();
         assert_eq!(error.sqlstate(), "53200");
         assert!(error.to_string().contains("groups: ") && error.to_string().contains("row_memory_limit"), "{error}");

@@ -25,7 +25,7 @@ mod loading;
 mod reshape;
 mod verify;
 
-/// Bytes in front of a row's image.
+/// Bytes before a row's image.
 ///
 /// ```text
 /// 0         4                   8
@@ -36,7 +36,7 @@ mod verify;
 /// access epoch is written when rows can be evicted; until then it is 0.
 pub const HEADER_BYTES: usize = 8;
 
-/// Bytes of a row's image at most.
+/// Maximum bytes of a row's image.
 pub const ROW_BYTES_MAX: usize = ITEM_BYTES_MAX - HEADER_BYTES;
 
 /// The rows of one table in one partition, and its indexes.
@@ -45,10 +45,10 @@ pub const ROW_BYTES_MAX: usize = ITEM_BYTES_MAX - HEADER_BYTES;
 /// index: key -> tuple id -> locator -> slot of a size class: header, image
 /// ```
 ///
-/// Invariants: exactly the taken tuple ids have a live or evicted locator; every index has exactly one
-/// entry for each of them, with the key of its image; the budget is charged with
-/// [`Table::memory`]'s sum. An operation that fails leaves the table as it was. Look-ups and scans give no row of a
-/// load that is not over, which has its id, its slot and its keys all the same.
+/// Invariants: exactly the taken tuple ids have a live or evicted locator; every index has exactly one entry for each
+/// of them, with the key of its image; the budget is charged with [`Table::memory`]'s sum. A failed operation leaves
+/// the table unchanged. Look-ups and scans skip rows of unfinished loads, which nevertheless have their ids, slots and
+/// keys.
 #[derive(Debug)]
 pub struct Table {
     definition: Arc<TableDefinition>,
@@ -57,7 +57,7 @@ pub struct Table {
     locators: Locators,
     rows: Slabs,
     indexes: Vec<Index>,
-    /// An index or rows that are not complete, and none of the table's yet; `None` if nobody builds any.
+    /// An incomplete index or set of rows, not yet part of the table; `None` without a build.
     building: Option<Box<Building>>,
     loads: Loads,
     budget: Arc<Budget>,
@@ -65,14 +65,14 @@ pub struct Table {
     scratch: Scratch,
 }
 
-/// Where a row is.
+/// Place of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     id: TupleId,
     item: Item,
 }
 
-/// Buffers that operations use, kept so that they do not allocate.
+/// Buffers reused by operations, so that they do not allocate.
 #[derive(Debug, Default)]
 struct Scratch {
     image: Vec<u8>,
@@ -84,18 +84,18 @@ struct Scratch {
 #[derive(Debug, Default)]
 struct Key {
     bytes: Vec<u8>,
-    /// Whether no other row may have it.
+    /// Whether it must be unique.
     distinct: bool,
 }
 
-/// Bytes that a table takes, by what for.
+/// Bytes of a table, by use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMemory {
     /// Arenas of rows.
     pub rows: usize,
     /// Locators and the bitmaps of tuple ids.
     pub locators: usize,
-    /// Each index, the last of which may be one that is being built.
+    /// Each index; the last may be under construction.
     pub indexes: Vec<(IndexId, usize)>,
 }
 
@@ -107,7 +107,7 @@ impl TableMemory {
 }
 
 impl Table {
-    /// An empty table. The seed decides where hashed keys are, which nothing can see.
+    /// An empty table. The seed decides where hashed keys are placed, which has no visible effect.
     pub fn new(definition: Arc<TableDefinition>, budget: Arc<Budget>, seed: u64) -> Result<Self> {
         let layout = Layout::new(&definition)?;
         let rows = rows_for(&layout);
@@ -132,7 +132,7 @@ impl Table {
         &self.definition
     }
 
-    /// How its rows are written.
+    /// Layout of its rows.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -141,7 +141,7 @@ impl Table {
         self.definition.id
     }
 
-    /// Number of rows, but for those of a load that is not over.
+    /// Number of rows, without those of unfinished loads.
     pub fn rows(&self) -> usize {
         self.ids.live() - self.loads.rows()
     }
@@ -200,13 +200,13 @@ impl Table {
         self.ids.iter().filter(|id| self.is_visible(*id))
     }
 
-    /// The first row at or behind an id, to scan in steps while rows change in between; also one of a load that is
-    /// not over.
+    /// The first row at or after an id, including rows of unfinished loads; for scans in steps between which rows
+    /// change.
     pub fn next(&self, from: TupleId) -> Option<TupleId> {
         self.ids.next(from)
     }
 
-    /// Above the ids of all rows there are.
+    /// Upper bound of all rows' ids.
     pub fn id_bound(&self) -> TupleId {
         self.ids.bound()
     }
@@ -219,20 +219,20 @@ impl Table {
             .ok_or_else(|| Error::internal(format_args!("table \"{}\" has no index {}", self.definition.name, id.0)))
     }
 
-    /// The rows with this key, in the order of their ids; see [`crate::key`] for keys. In an ordered
-    /// index the key may be that of the first columns only.
+    /// The rows with this key, in the order of their ids; see [`crate::key`] for keys. For an ordered index, the key
+    /// may have only the leading columns.
     pub fn lookup(&self, index: IndexId, key: &[u8]) -> Result<impl DoubleEndedIterator<Item = TupleId> + use<'_>> {
         Ok(self.index(index)?.lookup(key).filter(|id| self.is_visible(*id)))
     }
 
-    /// The row of a unique index with this key.
+    /// The row with this key in a unique index.
     #[inline]
     pub fn find(&self, index: IndexId, key: &[u8]) -> Result<Option<TupleId>> {
         Ok(self.index(index)?.first(key).filter(|id| self.is_visible(*id)))
     }
 
-    /// Keys and rows of an ordered index between two bounds, from either end. A bound means all keys that
-    /// begin with it.
+    /// Keys and rows of an ordered index between two bounds, from either end. A bound stands for all keys with that
+    /// prefix.
     pub fn range(
         &self,
         index: IndexId,
@@ -246,7 +246,7 @@ impl Table {
         Ok(entries.filter(|(_, id)| self.is_visible(*id)))
     }
 
-    /// Adds a row. The values are of the columns' types.
+    /// Adds a row of values of the columns' types.
     pub fn insert(&mut self, values: &[ValueRef<'_>], undo: &mut Undo) -> Result<TupleId> {
         let mut image = std::mem::take(&mut self.scratch.image);
         let result = self.layout.encode(&mut image, |column| values.get(column).copied().unwrap_or_default());
@@ -255,7 +255,7 @@ impl Table {
         result
     }
 
-    /// Adds a row of a statement's parameters and of `other` values by column; see [`Encoder`].
+    /// Adds a row from a statement's parameters and `other` values by column; see [`Encoder`].
     #[inline]
     pub fn insert_encoded<'v, V: Parameter>(
         &mut self,
@@ -272,7 +272,7 @@ impl Table {
         result
     }
 
-    /// Adds a row that is given as the image of this table's layout.
+    /// Adds a row given as an image in this table's layout.
     pub fn insert_image(&mut self, image: &[u8], undo: &mut Undo) -> Result<TupleId> {
         let id = self.ids.lowest_free();
         if id > TupleId::MAX {
@@ -290,7 +290,7 @@ impl Table {
         result.map(|()| id)
     }
 
-    /// Changes some columns of a row. The values are of the columns' types.
+    /// Changes columns of a row to values of the columns' types.
     pub fn update(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)], undo: &mut Undo) -> Result<()> {
         let row = self.row(id)?;
         undo.push(self.definition.id, id, Some(row.image()))?;
@@ -330,7 +330,7 @@ impl Table {
             || self.building.as_ref().is_some_and(|building| building.holds(column))
     }
 
-    /// Where the row with this id is, as long as the table is not changed.
+    /// Place of the row with this id, valid until the table changes.
     #[inline]
     pub fn place_of(&self, id: TupleId) -> Result<Place> {
         if !self.ids.contains(id) {
@@ -346,8 +346,7 @@ impl Table {
         Ok(Row::new(&self.layout, image.ok_or_else(|| self.no_row(place.id))?))
     }
 
-    /// Changes columns of fixed width that no index holds but one that is being built, and gives back the row as it is
-    /// then.
+    /// Changes columns of fixed width that no complete index contains, and returns the changed row.
     #[inline]
     pub fn patch_row(&mut self, Place { id, item }: Place, patch: &Patch, undo: &mut Undo) -> Result<Row<'_>> {
         if self.building.is_some() {
@@ -368,8 +367,8 @@ impl Table {
         Ok(row)
     }
 
-    /// Changes integers that no index holds but one that is being built, to values that follow from the row's image,
-    /// and gives back the row as it is then; `None`, and nothing has changed, if the values cannot be said so.
+    /// Changes integers that no complete index contains, to values computed from the row's image, and returns the
+    /// changed row; returns `None` and changes nothing if the values cannot be computed so.
     #[inline]
     pub fn change_integers<const N: usize>(
         &mut self,
@@ -399,7 +398,7 @@ impl Table {
         Ok(Some(row))
     }
 
-    /// Writes changes in place; false if they do not fit there.
+    /// Writes changes in place; returns false if they do not fit.
     fn patch(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)]) -> Result<bool> {
         let item = self.item(id)?;
         let image = self.rows.get_from_mut(item, HEADER_BYTES);
@@ -425,9 +424,8 @@ impl Table {
         }
     }
 
-    /// Makes the row `id` what it was before a change, or what a log or a snapshot says: this image, or
-    /// none. Does not ask the budget and cannot meet a unique violation, because what comes back was
-    /// there together.
+    /// Sets the row `id` to an earlier image, or to the one in a log or snapshot; `None` removes it. Does not ask the
+    /// budget and cannot violate a unique index, because the restored rows existed together.
     pub fn restore(&mut self, id: TupleId, image: Option<&[u8]>) -> Result<()> {
         match (self.ids.contains(id), image) {
             (true, Some(image)) => self.replace(id, image, Growth::Forced),
@@ -437,7 +435,7 @@ impl Table {
         }
     }
 
-    /// [`Table::restore`] of bytes from outside.
+    /// [`Table::restore`] for bytes from outside.
     pub fn load(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
         self.layout.validate(image)?;
         if id > TupleId::MAX {
@@ -446,7 +444,7 @@ impl Table {
         self.restore(id, Some(image))
     }
 
-    /// Writes the keys that a row of this image has, by index.
+    /// Writes the keys of this image, by index.
     fn keys(&self, image: &[u8], keys: &mut Vec<Key>) -> Result<()> {
         let row = Row::new(&self.layout, image);
         keys.resize_with(self.indexes.len(), Key::default);
@@ -456,7 +454,7 @@ impl Table {
         Ok(())
     }
 
-    /// Puts a row into a free id.
+    /// Puts a row at a free id.
     fn place(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
         let mut keys = std::mem::take(&mut self.scratch.new_keys);
         let result = self.keys(image, &mut keys).and_then(|()| self.place_with(id, image, growth, &mut keys));
@@ -519,7 +517,7 @@ impl Table {
         }
     }
 
-    /// Gives a row another image, and its indexes the keys of that.
+    /// Replaces a row's image and its index keys.
     fn replace(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
         let mut old = std::mem::take(&mut self.scratch.old_keys);
         let mut new = std::mem::take(&mut self.scratch.new_keys);
@@ -537,7 +535,7 @@ impl Table {
         result
     }
 
-    /// Gives a row another image with the same keys.
+    /// Replaces a row's image by one with the same keys.
     fn replace_image(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
         self.replace_with(id, image, Growth::Asked, (&mut [], &mut []))
     }
@@ -557,7 +555,7 @@ impl Table {
             Some(item) => item,
             None => self.store(id, image, growth)?,
         };
-        // First all that can fail, then the rest.
+        // Everything that can fail comes first.
         let (mut seen, mut failed) = (0, None);
         for ((index, old), new) in self.indexes.iter_mut().zip(old.iter()).zip(new.iter_mut()) {
             if old.bytes != new.bytes {
@@ -568,7 +566,7 @@ impl Table {
             }
             seen += 1;
         }
-        // Takes the new entries back, or the old ones away.
+        // Removes the new entries after a failure, and the old ones otherwise.
         for ((index, old), new) in self.indexes.iter_mut().zip(old).zip(new).take(seen) {
             if old.bytes != new.bytes {
                 index.remove(if failed.is_some() { &mut new.bytes } else { &mut old.bytes }, id, &self.budget);
@@ -610,7 +608,7 @@ impl Table {
     }
 }
 
-/// Gives its memory back to the budget.
+/// Releases its memory from the budget.
 impl Drop for Table {
     fn drop(&mut self) {
         self.budget.resize(self.memory().total(), 0);
@@ -653,7 +651,7 @@ fn no_room(table: &TableDefinition, full: Full) -> Error {
     Error::OutOfMemory(format!("table \"{}\": {full}", table.name).into())
 }
 
-/// Why a row cannot have a key that another one has. Of a row that nobody sees yet nobody knows whether it will stay.
+/// Error of a row whose key another row has. If that row is hidden, it is unknown whether it will stay.
 #[cold]
 fn taken(table: &TableDefinition, loads: &Loads, index: &Index, key: &[u8]) -> Error {
     match index.first(key) {

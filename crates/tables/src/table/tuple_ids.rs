@@ -1,19 +1,18 @@
 use super::budget::{Budget, Full, Growth};
 
-/// The number of a row within its table and partition, for as long as the row exists.
+/// Number of a row within its table and partition, for as long as the row exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TupleId(pub u32);
 
 impl TupleId {
-    /// The largest id: indexes use the highest bit for themselves.
+    /// The largest id: indexes use the highest bit.
     pub const MAX: Self = Self((1 << 31) - 1);
 }
 
-/// Which tuple ids are taken: a bitmap with, above each level, one bit per full word.
+/// Set of taken tuple ids: a bitmap with, above each level, one bit per full word.
 ///
-/// The lowest free id is handed out first. So what comes next depends on the live ids only, not on
-/// the way there: an abort or a recovery from a snapshot need not restore any free list for replay to
-/// repeat every id.
+/// The lowest free id is assigned first. So the next id depends only on the live ids, not on the history: an abort or a
+/// recovery from a snapshot need not restore a free list for replay to repeat every id.
 #[derive(Debug, Default)]
 pub struct TupleIds {
     /// Bit i of level 0: id i is taken. Bit i of level n: word i of level n-1 is full.
@@ -22,12 +21,12 @@ pub struct TupleIds {
 }
 
 impl TupleIds {
-    /// None taken.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ids taken.
+    /// Number of taken ids.
     pub fn live(&self) -> usize {
         self.live
     }
@@ -43,7 +42,7 @@ impl TupleIds {
         let mut at = 0;
         let top = match self.levels.last() {
             Some(top) if top.first() == Some(&u64::MAX) => {
-                // Everything below is full: the first id behind it.
+                // All lower ids are taken: the first id after them.
                 return TupleId((64u64.pow(self.levels.len() as u32)).min(u64::from(u32::MAX)) as u32);
             }
             Some(_) => self.levels.len(),
@@ -56,7 +55,7 @@ impl TupleIds {
         TupleId(at as u32)
     }
 
-    /// Is the id taken?
+    /// Whether the id is taken.
     #[inline]
     pub fn contains(&self, id: TupleId) -> bool {
         let word = self.levels.first().and_then(|level| level.get(id.0 as usize / 64));
@@ -86,7 +85,7 @@ impl TupleIds {
         Ok(true)
     }
 
-    /// Has so many words from now on, more than there were.
+    /// Grows to this many words.
     fn grow(&mut self, words: usize, budget: &Budget, growth: Growth) -> Result<(), Full> {
         let before = self.bytes();
         let capacity = self.levels.first().map_or(0, Vec::capacity);
@@ -98,7 +97,7 @@ impl TupleIds {
         let mut number = 0;
         loop {
             if number == self.levels.len() {
-                // A new top level starts with what is true of the level below.
+                // A new top level starts with the state of the level below.
                 let full = self.levels.last().and_then(|below| below.first()) == Some(&u64::MAX);
                 self.levels.push(vec![u64::from(full)]);
             }
@@ -117,7 +116,7 @@ impl TupleIds {
         Ok(())
     }
 
-    /// Gives an id back; `false` if it was free.
+    /// Releases an id; returns `false` if it was free.
     pub fn release(&mut self, id: TupleId) -> bool {
         if !self.contains(id) {
             return false;
@@ -136,7 +135,7 @@ impl TupleIds {
         true
     }
 
-    /// The first taken id at or behind `from`.
+    /// The first taken id at or after `from`.
     pub fn next(&self, from: TupleId) -> Option<TupleId> {
         let level = self.levels.first()?;
         let mut at = from.0 as usize / 64;
@@ -148,13 +147,13 @@ impl TupleIds {
         Some(TupleId((at * 64) as u32 + word.trailing_zeros()))
     }
 
-    /// Above all taken ids, by less than 64.
+    /// A bound above all taken ids, by less than 64.
     pub fn bound(&self) -> TupleId {
         let words = self.levels.first().and_then(|level| level.iter().rposition(|word| *word != 0));
         TupleId(words.map_or(0, |word| (word as u32 + 1) * 64))
     }
 
-    /// The bitmap: bit i of word n is of id 64 n + i.
+    /// The bitmap: bit i of word n stands for id 64 n + i.
     pub fn words(&self) -> &[u64] {
         self.levels.first().map_or(&[], Vec::as_slice)
     }

@@ -7,16 +7,16 @@ use super::digest::Digest;
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
-/// Changes of a running transaction with the images of before, which an abort needs, and from which a
-/// commit makes its effects, its digest and the pre-images of a snapshot.
+/// Changes of a running transaction with earlier images. An abort restores them, and a commit derives effects, digest
+/// and the pre-images of a snapshot.
 #[derive(Debug)]
 pub struct Undo {
     changes: Vec<Entry>,
     images: Vec<u8>,
-    /// Of all changes.
+    /// Digest of all changes.
     digest: Digest,
     bytes_max: usize,
-    /// Told of the buffers' capacities; `None` for a transaction that nobody counts.
+    /// Charged for the buffers; `None` for a transaction that is not counted.
     budget: Option<Arc<Budget>>,
     charged: usize,
 }
@@ -25,9 +25,9 @@ pub struct Undo {
 struct Entry {
     table: TableId,
     id: TupleId,
-    /// Where in `images` the row of before is; `None` where there was none.
+    /// Range of the earlier image in `images`; `None` if there was no row.
     image: Option<(usize, usize)>,
-    /// The digest of the changes before this one.
+    /// Digest before this change.
     digest: Digest,
 }
 
@@ -43,18 +43,18 @@ pub struct Change<'a> {
 }
 
 impl Undo {
-    /// No changes. More than `bytes_max` are refused.
+    /// No changes; more than `bytes_max` are refused.
     pub fn new(bytes_max: usize) -> Self {
         Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget: None, charged: 0 }
     }
 
-    /// No changes, with this budget told of what they will take. More than it has are refused.
+    /// No changes, charged to this budget, which may refuse more.
     pub fn charged(bytes_max: usize, budget: Arc<Budget>) -> Self {
         let budget = Some(budget);
         Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget, charged: 0 }
     }
 
-    /// Notes a change that is about to be made, and of which the digest is to be told.
+    /// Notes a change about to be made; the caller then adds it to the digest.
     pub fn push(&mut self, table: TableId, id: TupleId, before: Option<&[u8]>) -> Result<()> {
         let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
         if self.bytes() + more > self.bytes_max {
@@ -108,7 +108,7 @@ impl Undo {
         }
     }
 
-    /// Takes the note of the last change back, which was not made after all.
+    /// Removes the last change, which was not made after all.
     pub fn forget_last(&mut self) {
         let Some(Entry { image, digest, .. }) = self.changes.pop() else { return };
         self.digest = digest;
@@ -117,23 +117,23 @@ impl Undo {
         }
     }
 
-    /// Of all changes, in their order.
+    /// Digest of all changes, in order.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The same, to be told of what the last change has written.
+    /// The digest, for adding the writes of the last change.
     #[inline]
     pub(super) fn digest_mut(&mut self) -> &mut Digest {
         &mut self.digest
     }
 
-    /// Number of changes: a mark to undo to.
+    /// Number of changes, which serves as a mark to undo to.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Are there none?
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -163,7 +163,7 @@ impl Undo {
         (0..self.changes.len()).filter_map(|number| self.get(number))
     }
 
-    /// Forgets all changes; keeps a moderate amount of memory for the next transaction.
+    /// Drops all changes; keeps a moderate amount of memory for the next transaction.
     pub fn clear(&mut self) {
         self.changes.clear();
         self.images.clear();

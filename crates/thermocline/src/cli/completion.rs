@@ -1,4 +1,4 @@
-//! What Tab offers in the shell.
+//! Tab completion in the shell.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -7,7 +7,7 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 use thermocline_database::{Session, SettingRow};
 
-/// Keywords that people type. The parser knows many more, which would drown them.
+/// Keywords that people type. The parser knows many more, which would crowd them out.
 const KEYWORDS: &[&str] = &[
     "ADD",
     "ALL",
@@ -135,19 +135,20 @@ const SYSTEM_TABLES: &[&str] = &[
     "system.snapshots",
     "system.storage_nodes",
     "system.tables",
+    "system.unread_objects",
 ];
 
 const COMMANDS: &[&str] = &["\\?", "\\d", "\\i", "\\ir", "\\q", "\\timing"];
 
-/// Knows the words; does nothing else to the line.
+/// Completes known words; does nothing else to the line.
 #[derive(Debug, Default)]
 pub struct Words {
-    /// Tables, columns and settings, sorted, each once.
+    /// Tables, columns and settings, sorted, without duplicates.
     names: Vec<String>,
 }
 
 impl Words {
-    /// Learns the tables, columns and settings that there are now.
+    /// Updates the tables, columns and settings.
     pub fn refresh(&mut self, session: &Session) {
         self.names.clear();
         self.names.extend(SYSTEM_TABLES.iter().map(|&name| name.to_owned()));
@@ -167,7 +168,7 @@ impl Words {
         self.names.dedup();
     }
 
-    /// Where the word before the cursor starts, and what it may become.
+    /// Start of the word before the cursor, and its completions.
     fn candidates(&self, line: &str) -> (usize, Vec<String>) {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '\\' | '?');
         let start = line.char_indices().rev().take_while(|(_, c)| is_part(*c)).last().map_or(line.len(), |(at, _)| at);
@@ -181,11 +182,11 @@ impl Words {
         }
         let mut found: Vec<String> =
             self.names.iter().filter(|name| starts_with_ignoring_case(name, word)).cloned().collect();
-        // As it was begun: `sel` becomes `select`, `SEL` becomes `SELECT`.
+        // In the case of the typed letters: `sel` becomes `select`, `SEL` becomes `SELECT`.
         let lower = word.chars().any(char::is_lowercase);
         let keywords = KEYWORDS.iter().filter(|keyword| starts_with_ignoring_case(keyword, word));
         found.extend(keywords.map(|keyword| if lower { keyword.to_lowercase() } else { (*keyword).to_owned() }));
-        // A column of `alias.col`.
+        // A column after an alias: `alias.col`.
         if let Some((alias, column)) = word.rsplit_once('.').filter(|_| found.is_empty()) {
             let names = self.names.iter().filter(|name| !name.contains('.') && starts_with_ignoring_case(name, column));
             found.extend(names.map(|name| format!("{alias}.{name}")));
@@ -212,7 +213,7 @@ impl Hinter for Words {
 
 impl Highlighter for Words {}
 
-/// Statements of several lines are read line by line, each with its prompt, so a line is always valid.
+/// Statements of several lines are read line by line, each with its prompt, so every line is valid.
 impl Validator for Words {}
 
 impl Helper for Words {}
@@ -239,6 +240,23 @@ mod tests {
         assert_eq!(words.candidates("select l.lo_"), (7, vec!["l.lo_orderdate".to_owned()]));
         assert_eq!(words.candidates("\\ti"), (0, vec!["\\timing".to_owned()]));
         assert_eq!(words.candidates("select 'größe "), (16, vec![]));
+    }
+
+    #[tokio::test]
+    async fn all_system_tables_are_completed() {
+        let session = Database::in_memory().await.unwrap().session();
+        let names = "SELECT 'system.' || table_name FROM information_schema.tables WHERE table_schema = 'system' \
+                     ORDER BY 1";
+        let found = session.run(names).await.unwrap().batches;
+        let found: Vec<String> = found
+            .iter()
+            .flat_map(|batch| {
+                let names = arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Utf8).unwrap();
+                let names = arrow::array::AsArray::as_string::<i32>(&names).clone();
+                names.iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(found, SYSTEM_TABLES);
     }
 
     #[test]

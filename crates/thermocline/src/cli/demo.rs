@@ -1,4 +1,4 @@
-//! `thermocline demo`: the main job in one command.
+//! `thermocline demo`: the main features in one command.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,18 +15,18 @@ use thermocline_workloads::ssb::{Format, QUERIES, TABLES, create_table_sql};
 use super::node_process::{NodeOptions, NodeProcess};
 use super::workload_data::workload_data;
 
-/// The link between the storage node and this process.
+/// Link between the storage node and this process.
 const LINK: &str = "200Mbit/s";
 /// SSB scale: about 36 MB of Parquet.
 const SCALE: f64 = 0.3;
 const PARTITION_SIZE: u64 = 2 << 20;
-/// The segment cache: about half of what the queries need, as it is in practice.
+/// Segment cache: about half of the queries' working set, as in practice.
 const CACHE_SIZE: &str = "32MiB";
 
 /// Arguments of `thermocline demo`.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
-    /// Where the generated data is kept between runs [default: a folder of the user's cache]
+    /// Keep generated data in this directory between runs [default: a folder of the user's cache]
     #[arg(long)]
     data: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ impl Pass {
     }
 }
 
-/// Runs the demonstration and prints what it saw.
+/// Runs the demonstration and prints the results.
 ///
 /// # Errors
 /// If the data cannot be written, the node does not start, or the modes disagree.

@@ -1,4 +1,4 @@
-//! How a command ends that did not do what it was told.
+//! Failures of commands.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,21 +8,21 @@ use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use thermocline_database::Error;
 
-/// Why a command stopped.
+/// Reason why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// The arguments do not fit; exit code 2.
+    /// Invalid arguments; exit code 2.
     Usage(String),
-    /// Something went wrong; exit code 1.
+    /// An error; exit code 1.
     Failed(String),
     /// Ctrl-C; exit code 130, as a shell reports SIGINT.
     Interrupted,
-    /// The reader of the output has closed it, as in `| head`; exit code 0.
+    /// The reader closed the output, as in `| head`; exit code 0.
     OutputClosed,
 }
 
 impl Failure {
-    /// Says what happened on standard error.
+    /// Reports the failure on standard error.
     pub fn report(self) -> ExitCode {
         match self {
             Self::Usage(message) => {
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, saying where.
+    /// Adds a place to the message.
     pub fn context(self, place: impl fmt::Display) -> Self {
         match self {
             Self::Failed(message) => Self::Failed(format!("{place}: {message}")),
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// Standard output failed.
+    /// Failure of standard output.
     pub fn output(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
@@ -73,10 +73,10 @@ impl From<ArrowError> for Failure {
     }
 }
 
-/// Characters of a statement's line that are shown.
+/// Maximum characters shown of a statement's line.
 const LINE_CHARACTERS_MAX: usize = 100;
 
-/// The error as a user wants to read it: what is wrong, where, and what may be meant.
+/// The error as users read it: the problem, its place, and a suggestion.
 ///
 /// ```text
 /// column "prise" does not exist (42703)
@@ -88,11 +88,11 @@ fn describe(error: &Error) -> String {
     let mut text = format!("{} ({})", error.message(), error.sqlstate());
     if let Some(position) = error.position() {
         let column = usize::try_from(position.column.saturating_sub(position.start)).unwrap_or(usize::MAX);
-        // Of a long line, the part around the place.
+        // For a long line, the part around the place.
         let skipped = column.saturating_sub(LINE_CHARACTERS_MAX / 2);
         let line: String = position.text.chars().skip(skipped).take(LINE_CHARACTERS_MAX).collect();
         let begin = format!("LINE {}: {}", position.line, if skipped > 0 { "..." } else { "" });
-        // As wide as what stands above.
+        // As wide as the text above.
         let blanks = line.chars().take(column - skipped).map(|c| if c == '\t' { '\t' } else { ' ' });
         let blanks: String = begin.chars().map(|_| ' ').chain(blanks).collect();
         text.push_str(&format!("\n{begin}{}\n{blanks}^", line.trim_end()));
@@ -103,7 +103,7 @@ fn describe(error: &Error) -> String {
     text
 }
 
-/// A line on standard error. That it cannot be written is nothing to report anywhere.
+/// Writes a line to standard error. If that fails, there is nowhere to report it.
 pub fn notice(line: fmt::Arguments<'_>) {
     let _nobody_listens = writeln!(io::stderr(), "{line}");
 }

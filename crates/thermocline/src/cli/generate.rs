@@ -24,7 +24,7 @@ pub struct GenerateArgs {
     what: What,
 }
 
-/// What to generate.
+/// Data sets.
 #[derive(Debug, Subcommand)]
 enum What {
     /// The Star Schema Benchmark: lineorder and four dimension tables
@@ -46,15 +46,15 @@ struct DataArgs {
     #[arg(long, value_enum, default_value_t = FileFormat::Parquet)]
     format: FileFormat,
 
-    /// Stored bytes of an object, about
+    /// Approximate stored bytes of an object
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_size)]
     partition_size: u64,
 
-    /// Folder that gets one folder a table; must not hold them yet
+    /// Folder that gets one folder per table; must not contain them yet
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Threads; 0 for one a core. The data does not depend on it
+    /// Threads; 0 for one per core. The data does not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 }
@@ -115,7 +115,7 @@ fn generate(workload: &Workload, arguments: &DataArgs) -> Result<(), Failure> {
         _ => Failure::Failed(error.to_string()),
     })?;
     notice(format_args!("{}", table(&summary)));
-    // The catalog outlives the working directory.
+    // The catalog outlives the working directory, so paths are absolute.
     let out = arguments
         .out
         .canonicalize()
@@ -145,7 +145,7 @@ fn table(summary: &Summary) -> String {
     text
 }
 
-/// A progress bar per table that was begun; nothing if standard error is not a terminal.
+/// A progress bar for each table begun; nothing if standard error is not a terminal.
 struct Bars {
     all: MultiProgress,
     tables: HashMap<Table, OnceLock<ProgressBar>>,

@@ -1,4 +1,4 @@
-//! Ctrl-C, for as long as no line is edited; SIGTERM; and the signal that ends processes whose files are too large.
+//! Ctrl-C while no line is edited, SIGTERM, and SIGXFSZ, which would end a process whose files are too large.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::sync::watch;
 use super::Failure;
 use super::output;
 
-/// Longest time for output that is being written to end after Ctrl-C.
+/// Longest wait for a write of output after Ctrl-C.
 const OUTPUT_WAIT: Duration = Duration::from_millis(500);
-/// Time that a statement has to clean up after SIGTERM.
+/// Time for a statement to clean up after SIGTERM.
 const TERMINATION_WAIT: Duration = Duration::from_secs(1);
-/// Exit code of a process that SIGTERM ended.
+/// Exit code of a process ended by SIGTERM.
 const TERMINATED: i32 = 143;
 
-/// Hears of Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
+/// Receives Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     /// Number of times that Ctrl-C was pressed; only grows.
@@ -23,15 +23,13 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts to listen. From then on, Ctrl-C does not end the process by itself; with
-    /// `insistent`, a second one does, and so does the first one while output waits for its reader:
-    /// whoever writes cannot hear of it.
+    /// Starts to listen. From then on, Ctrl-C does not end the process by itself. With `insistent`, a second one does,
+    /// and so does the first one while output waits for its reader, because a blocked write does not notice it.
     ///
-    /// SIGTERM stops the statement as Ctrl-C does, so that no staged file stays behind, and then ends the
-    /// process.
+    /// SIGTERM stops the statement like Ctrl-C, so that no staged file remains, and then ends the process.
     ///
     /// # Errors
-    /// If a signal cannot be listened to.
+    /// If a signal handler cannot be installed.
     pub fn listen(insistent: bool) -> Result<Self, Failure> {
         let listen = |kind| signal(kind).map_err(|error| Failure::Failed(format!("no signals: {error}")));
         let (mut signals, mut termination) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
@@ -64,7 +62,7 @@ impl Interrupt {
         Ok(Self { presses })
     }
 
-    /// Forgets what was pressed before.
+    /// Forgets earlier presses.
     pub fn reset(&mut self) {
         self.presses.mark_unchanged();
     }
@@ -77,12 +75,12 @@ impl Interrupt {
     /// Waits for Ctrl-C; returns at once if it was pressed since the last reset.
     pub async fn wait(&mut self) {
         if self.presses.changed().await.is_err() {
-            // Nobody listens any more, so nobody will press.
+            // The listener is gone, so there will be no press.
             std::future::pending::<()>().await;
         }
     }
 
-    /// `work`, unless Ctrl-C is pressed first.
+    /// Runs `work`, unless Ctrl-C is pressed first.
     ///
     /// # Errors
     /// [`Failure::Interrupted`].
@@ -94,16 +92,15 @@ impl Interrupt {
     }
 }
 
-/// `SIGXFSZ`: the same number on every system that this runs on.
+/// `SIGXFSZ`, which has the same number on every supported system.
 const FILE_SIZE_LIMIT: i32 = 25;
 
-/// From now on a write beyond the limit on files' sizes (`ulimit -f`) is an error, which can be reported,
-/// rather than the end of the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) a reported error instead of the end of the process.
 ///
 /// # Errors
-/// If the signal cannot be listened to.
+/// If the signal handler cannot be installed.
 pub fn survive_file_limits() -> Result<(), Failure> {
-    // Whoever listens once is never ended by the signal again.
+    // Once there is a handler, the signal never ends the process.
     signal(SignalKind::from_raw(FILE_SIZE_LIMIT))
         .map(drop)
         .map_err(|error| Failure::Failed(format!("no signals: {error}")))

@@ -60,20 +60,20 @@ pub enum Command {
     Sql(sql::SqlArgs),
     /// Verify the checksums and invariants of a database that is not open
     Check(check::CheckArgs),
-    /// Make a backup a new database
+    /// Create a database from a backup, or from an earlier state of a database
     Restore(restore::RestoreArgs),
-    /// Run a storage node: objects, and fragments of queries beside them
+    /// Run a storage node, which serves objects and runs fragments of queries beside them
     Storage(storage::StorageArgs),
     /// Generate benchmark data
     Generate(generate::GenerateArgs),
-    /// Measure: every query in every mode
+    /// Measure queries and transactions
     Bench(Box<bench::BenchArgs>),
-    /// See it work: a small data set behind a slow link, all modes side by side
+    /// Show a small data set behind a slow link, with all modes side by side
     Demo(demo::DemoArgs),
 }
 
 impl Command {
-    /// Does what the command says.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Sql(arguments) => block_on(sql::run(arguments)),
@@ -100,10 +100,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, clap:
 /// Stack of a worker thread: planning recurses over deep expressions.
 const STACK_BYTES: usize = 32 << 20;
 
-/// Runs a command on a runtime of its own. Work that is left over when the command ends, such as
-/// a read of standard input that nobody answers, does not hold up the exit.
+/// Runs a command on a runtime of its own. Work left over when the command ends, such as a pending read of standard
+/// input, does not delay the exit.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    // One more than can be busy with a query, for its deadline and Ctrl-C.
+    // One more than can be busy with queries, for deadlines and Ctrl-C.
     let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 
 use super::bench::rate;
 
-/// What a node is told beside its ROOT.
+/// Options of a node besides its ROOT.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub struct NodeOptions {
     /// Limit of the storage node's link, such as 1Gbps; without it the node is in this process
@@ -18,25 +18,25 @@ pub struct NodeOptions {
     /// Fragments that the storage node runs at once
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub pushdown_slots: Option<u32>,
-    /// Transfers after a pushback at once; 0 for eager pushdown
+    /// Concurrent transfers after pushbacks; 0 for eager pushdown
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub pushback_slots: Option<u32>,
     /// Order of waiting fragments: pa-aware or fifo
     #[arg(long, value_parser = ["pa-aware", "fifo"])]
     pub arbitration: Option<String>,
-    /// Share of a core that a running fragment may take.
+    /// Compute power of a running fragment, as a share of a core.
     #[arg(skip)]
     pub compute_power: Option<f64>,
-    /// The core that the node runs on; `None` for all.
+    /// Core of the node; `None` for all cores.
     #[arg(skip)]
     pub core: Option<usize>,
-    /// Where it keeps indexes; `None` for below its root.
+    /// Directory of its indexes; `None` for one below its root.
     #[arg(skip)]
     pub index_dir: Option<PathBuf>,
 }
 
 impl NodeOptions {
-    /// Whether a node in this process does as well.
+    /// Whether a node in this process suffices.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -95,11 +95,10 @@ impl NodeProcess {
     }
 }
 
-/// Keeps this process, with all its threads, on one core, so that a storage node has another for
-/// itself.
+/// Pins this process, with all its threads, to one core, so that a storage node has another for itself.
 ///
 /// # Errors
-/// Why that is not possible, as a sentence.
+/// A sentence that says why that is impossible.
 pub fn pin_this_process(core: usize) -> std::result::Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 {

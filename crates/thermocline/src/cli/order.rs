@@ -1,15 +1,15 @@
-//! Commands of the shell and of scripts that are no statements.
+//! Commands of the shell and of scripts, as opposed to statements.
 
 use std::path::{Path, PathBuf};
 
-/// What a line asks for that is no statement.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Order<'a> {
     /// End the shell or the script.
     Quit,
     /// List the commands.
     Help,
-    /// Show times, or not.
+    /// Switch the display of times.
     Timing,
     /// List tables.
     Tables,
@@ -19,10 +19,10 @@ pub enum Order<'a> {
     Include {
         /// Its file; empty if none was named.
         file: &'a str,
-        /// Whether the name is relative to the script that says so, and not to the process's directory.
+        /// Whether the name is relative to the script with the command, and not to the process's directory.
         beside: bool,
     },
-    /// There is no such command.
+    /// An unknown command.
     Unknown(&'a str),
 }
 
@@ -45,12 +45,12 @@ impl<'a> Order<'a> {
     }
 }
 
-/// As a name with spaces may be written.
+/// Unquotes a name, which may be quoted if it contains spaces.
 fn unquoted(name: &str) -> &str {
     name.strip_prefix('\'').and_then(|name| name.strip_suffix('\'')).unwrap_or(name)
 }
 
-/// The path of a script: below `folder` if that is given and the name is not absolute; `~/` is the home directory.
+/// Path of a script: below `folder` if that is given and the name is relative; `~/` is the home directory.
 pub fn path_of(file: &str, folder: Option<&Path>) -> PathBuf {
     let home = || file.strip_prefix("~/").and_then(|rest| Some(std::env::home_dir()?.join(rest)));
     home().unwrap_or_else(|| folder.map_or_else(|| file.into(), |folder| folder.join(file)))

@@ -4,8 +4,8 @@
 //! 3s [=======>            ] 4/11 partitions
 //! ```
 //!
-//! Drawn without `indicatif`: it leaves the cursor in the last column, so that the `^C` which the
-//! terminal echoes wraps, and the wrong line is cleared.
+//! Drawn without `indicatif`, which leaves the cursor in the last column, so that the terminal's echo of `^C` wraps,
+//! and the wrong line is cleared.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 use thermocline_database::Session;
 use tokio::task::JoinHandle;
 
-/// Queries that take less show nothing.
+/// Queries shorter than this show nothing.
 const DELAY: Duration = Duration::from_secs(1);
 const REDRAW: Duration = Duration::from_millis(100);
 const BAR_WIDTH: usize = 20;
-/// Return to the first column, erase the line.
+/// Escape sequence that returns to the first column and erases the line.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// What there is on the terminal's last line.
+/// Content of the terminal's last line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     /// Nothing yet.
     Empty,
-    /// A line of ours.
+    /// A progress line.
     Drawn,
-    /// Nothing, and nothing is drawn any more.
+    /// Nothing, and no more is drawn.
     Stopped,
 }
 
@@ -40,13 +40,13 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Follows the next query of `session`; `None` if nobody sees it.
+    /// Follows the next query of `session`; `None` if standard error is not a terminal.
     pub fn follow(session: &Session) -> Option<Self> {
         if !std::io::stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
             return None;
         }
         let started = Instant::now();
-        // The query before stays the current one until the next begins.
+        // The previous query stays current until the next begins.
         let before = session.current().map(|query| query.id().clone());
         let session = session.clone();
         let line = Arc::new(Mutex::new(Line::Empty));
@@ -98,7 +98,7 @@ fn print(text: &str) {
     let _nobody_looks = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// The line for `done` of `total` partitions; 0 in all while the query is planned, or has no scan.
+/// The line for `done` of `total` partitions; total 0 while the query is planned, or without a scan.
 fn text(elapsed: Duration, (done, total): (u64, u64)) -> String {
     let seconds = elapsed.as_secs();
     if total == 0 {

@@ -1,4 +1,4 @@
-//! How far recovery is, on standard error, once it takes long.
+//! Progress of a long recovery, on standard error.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use thermocline_transactions::recovery::Progress;
 
 use super::failure::notice;
 
-/// Recoveries that take less show nothing.
+/// Recoveries shorter than this show nothing.
 const DELAY: Duration = Duration::from_secs(1);
-/// Between two lines.
+/// Interval between two lines.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Lines about one recovery.
@@ -20,12 +20,12 @@ pub struct RecoveryLine {
 }
 
 impl RecoveryLine {
-    /// For the database in a directory, from now on.
+    /// A reporter for the database in a directory, starting now.
     pub fn new(directory: Option<&Path>) -> Self {
         Self { directory: directory.unwrap_or(Path::new("")).to_owned(), next: Instant::now() + DELAY }
     }
 
-    /// Says how far it is, unless it did so a moment ago.
+    /// Prints the progress, unless it did so a moment ago.
     pub fn show(&mut self, progress: &Progress) {
         if Instant::now() >= self.next {
             self.next = Instant::now() + INTERVAL;

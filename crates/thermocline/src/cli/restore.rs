@@ -12,16 +12,15 @@ use super::recovery_line::RecoveryLine;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {
-    /// What BACKUP TO wrote; with --until, a database
+    /// Directory written by BACKUP TO; with --until, a database
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 
-    /// Database directory, which must not be there or be empty
+    /// Database directory, which must not exist or be empty
     #[arg(value_name = "DB")]
     directory: PathBuf,
 
-    /// Restore the state that a database had after this record of its log, such as the last one before a record that
-    /// is damaged
+    /// Restore the state after this record of a database's log, such as the last one before a damaged record
     #[arg(long, value_name = "RECORD")]
     until: Option<u64>,
 }
@@ -34,7 +33,7 @@ Examples:
 /// Runs the command.
 ///
 /// # Errors
-/// If the backup is not whole, there is no such state, or the database is there already.
+/// If the backup is incomplete, there is no such state, or the database already exists.
 pub fn run(arguments: &RestoreArgs) -> Result<(), Failure> {
     let RestoreArgs { backup, directory, until } = arguments;
     match until {

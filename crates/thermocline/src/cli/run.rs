@@ -1,4 +1,4 @@
-//! Runs one statement: rows to standard output, progress and Ctrl-C meanwhile.
+//! Runs one statement: rows to standard output, with progress and Ctrl-C.
 //!
 //! ```text
 //!   task: session ---channel---> here: text ---> standard output
@@ -6,8 +6,8 @@
 //!     +----------------------------+
 //! ```
 //!
-//! The query runs in a task of its own, so that Ctrl-C is heard while it computes, and the next
-//! rows are made while the last ones are written.
+//! The query runs in a task of its own, so that Ctrl-C is noticed while it computes, and the next rows are computed
+//! while the last ones are written.
 
 use std::time::{Duration, Instant};
 
@@ -23,19 +23,19 @@ use super::interrupt::Interrupt;
 use super::output::{self, Format, ROWS_AT_ONCE};
 use super::progress::ProgressLine;
 
-/// The longest wait for a canceled query to let go; it ends anyway.
+/// Longest wait for a cancelled query to end; it ends anyway.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// A finished statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Finished {
-    /// Rows of its result; `None` if it is one that has none.
+    /// Rows of its result; `None` for a statement without one.
     pub rows: Option<u64>,
-    /// Rows that it changed; `None` if it is one that changes none.
+    /// Rows that it changed; `None` for a statement that changes none.
     pub affected: Option<u64>,
-    /// From its start to its last row written.
+    /// Time from its start to its last row written.
     pub time: Duration,
-    /// Whether it had ended already when Ctrl-C was to stop it.
+    /// Whether it had already ended when Ctrl-C tried to stop it.
     pub was_late: bool,
 }
 
@@ -44,13 +44,13 @@ pub struct Finished {
 pub struct Runner {
     /// The session.
     pub session: Session,
-    /// How rows are written.
+    /// Output format of rows.
     pub format: Format,
     /// Whether times of statements are shown.
     pub timing: bool,
-    /// Cancels the statement that runs.
+    /// Cancels the running statement.
     pub interrupt: Interrupt,
-    /// Whether no script is read from standard input, so that COPY may.
+    /// Whether no script is read from standard input, so that COPY may read it.
     pub is_stdin_free: bool,
 }
 
@@ -58,7 +58,7 @@ impl Runner {
     /// Runs `statement` and writes its rows.
     ///
     /// # Errors
-    /// What the statement fails with; [`Failure::Interrupted`] after Ctrl-C.
+    /// The statement's error; [`Failure::Interrupted`] after Ctrl-C.
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
         let Counts { rows, affected, was_late } = match self.format {
@@ -69,7 +69,7 @@ impl Runner {
         Ok(Finished { rows, affected, time: started.elapsed(), was_late })
     }
 
-    /// What COPY reads and writes. Standard input is a script's own unless its text was an argument.
+    /// Standard streams of COPY. Standard input belongs to a script unless its text was an argument.
     fn streams(&self, statement: &Statement) -> Streams {
         Streams {
             input: (self.is_stdin_free && statement.reads_input()).then(|| Box::new(std::io::stdin()) as _),
@@ -87,7 +87,7 @@ impl Runner {
         let mut finished = self.interrupt.or(task.join_next()).await;
         let canceled = finished.is_err() && self.session.cancel();
         if canceled {
-            // It says whether it was stopped or had ended; a second Ctrl-C does not wait for that.
+            // The statement reports whether it was stopped or had ended; a second Ctrl-C does not wait for that.
             self.interrupt.reset();
             finished = self.interrupt.or(task.join_next()).await;
         }
@@ -154,8 +154,8 @@ impl Runner {
         }
     }
 
-    /// Writes pieces until there are no more, which is so after an error too. `canceled` says whether the
-    /// row engine was asked to stop.
+    /// Writes pieces until there are no more, which is also the case after an error. `canceled` says whether the row
+    /// engine was asked to stop.
     async fn print_stream(
         &mut self,
         pieces: &mut mpsc::Receiver<Piece>,
@@ -212,25 +212,25 @@ impl Runner {
     }
 }
 
-/// What came of a statement.
+/// Counts of a statement.
 struct Counts {
-    /// Of the result.
+    /// Rows of the result.
     rows: Option<u64>,
-    /// That were changed.
+    /// Rows changed.
     affected: Option<u64>,
     /// See [`Finished::was_late`].
     was_late: bool,
 }
 
-/// What a streaming query hands over.
+/// A piece of a streaming query's result.
 enum Piece {
-    /// The statement has rows, of this shape.
+    /// The schema of its rows.
     Schema(SchemaRef),
-    /// Some of them.
+    /// Some of its rows.
     Rows(RecordBatch),
 }
 
-/// Runs the statement into `pieces`, until nobody wants more; gives back how many rows it changed.
+/// Runs the statement into `pieces` until the receiver is gone; returns the number of rows that it changed.
 async fn stream(
     session: Session,
     statement: Statement,
@@ -249,14 +249,14 @@ async fn stream(
     Ok(query.affected)
 }
 
-/// Ends a query, and waits a moment so that storage nodes hear of it.
+/// Ends a query, and waits a moment for storage nodes to be notified.
 async fn cancel<T: 'static>(mut task: JoinSet<T>) {
     if tokio::time::timeout(CANCEL_WAIT, task.shutdown()).await.is_err() {
         tracing::info!("a canceled query computes on until it next looks up");
     }
 }
 
-/// The end of a statement, which is what the user wanted if that was to cancel it.
+/// The end of a statement, which is an interruption if the user cancelled it.
 fn failed(error: Error, canceled: bool) -> Failure {
     match error.sqlstate() {
         "57014" if canceled => Failure::Interrupted,

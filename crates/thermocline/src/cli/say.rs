@@ -1,7 +1,7 @@
 //! Lines of a report on standard output.
 
-/// Like `println!`, but goes on when nobody reads: a report's records and figures are written to
-/// files as well, and `| head` is no reason to panic.
+/// Like `println!`, but continues when nobody reads: a report's records and figures are also written to files, and `|
+/// head` should not cause a panic.
 macro_rules! say {
     ($($line:tt)*) => {{
         use std::io::Write as _;

@@ -1,9 +1,9 @@
-//! Runs texts of statements and commands: those of the command line, of files, and of the shell.
+//! Runs texts of statements and commands from the command line, files, and the shell.
 //!
-//! Each statement runs as soon as its end has been read, up to the first error, be it one of running or of reading
-//! the text: what stands before it is done. Only the text of `-c` is read to its end first. So `psql` has it, which
-//! goes on after an error of running unless it is told not to; here an error always ends the text. Of a script no
-//! more is in memory than the statement that is read or run, and one piece of text.
+//! Each statement runs as soon as its end has been read, up to the first error, whether of running or of parsing:
+//! everything before it is done. Only the text of `-c` is parsed completely first. This follows `psql`, except that
+//! `psql` by default continues after an error of running, while here an error always ends the text. At most one
+//! statement and one piece of text of a script are in memory.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use super::run::Runner;
 use super::source::Source;
 use super::sql::summary;
 
-/// How deep scripts may include each other; one that includes itself never ends.
+/// Maximum depth of scripts that include each other, because one that includes itself never ends.
 const DEPTH_MAX: usize = 16;
 
 const HELP: &str = "\
@@ -29,16 +29,16 @@ Statements end with a semicolon and may take several lines. Tab completes.
   \\i FILE     run a script         \\ir FILE    the same, from the directory of the script that says so
 Ctrl-C clears the line, or cancels the query that runs. SHOW ALL lists settings, SET changes them.";
 
-/// Where a command or statement comes from.
+/// Origin of a command or statement.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Origin<'a> {
-    /// What names of files begin with that are relative to the script; `None` for the process's directory.
+    /// Folder of file names relative to the script; `None` for the process's directory.
     folder: Option<&'a Path>,
-    /// How many scripts include this one.
+    /// Number of scripts that include this one.
     depth: usize,
-    /// Whether a person waits at the shell.
+    /// Whether it was typed at the shell.
     is_typed: bool,
-    /// Whether this script or one that includes it is standard input.
+    /// Whether this script, or one that includes it, is standard input.
     is_stdin: bool,
 }
 
@@ -47,19 +47,19 @@ impl Origin<'_> {
     pub const SHELL: Origin<'static> = Origin { folder: None, depth: 0, is_typed: true, is_stdin: false };
 }
 
-/// Why a text ended without an error.
+/// How a text ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// All of it has run.
+    /// All of it ran.
     Done,
-    /// It said `\q`.
+    /// With `\q`.
     Quit,
 }
 
-/// Runs the text of `-c`, of which nothing runs unless all of it parses.
+/// Runs the text of `-c`; runs nothing unless all of it parses.
 ///
 /// # Errors
-/// The first one, after what stands before it.
+/// The first error; everything before it has run.
 pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure> {
     let (mut script, mut parts) = (Script::whole(text), vec![]);
     while let Some(part) = script.part()? {
@@ -77,10 +77,10 @@ pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// Runs what was typed at the shell.
+/// Runs text typed at the shell.
 ///
 /// # Errors
-/// The first one, after what stands before it.
+/// The first error; everything before it has run.
 pub async fn run_typed(runner: &mut Runner, text: &str) -> Result<Ended, Failure> {
     let mut script = Script::whole(text);
     while let Some(part) = script.part()? {
@@ -94,7 +94,7 @@ pub async fn run_typed(runner: &mut Runner, text: &str) -> Result<Ended, Failure
 /// Runs a script while it is read; `-` is standard input.
 ///
 /// # Errors
-/// The first one, be it of reading, after what stands before it.
+/// The first error, also of reading; everything before it has run.
 pub fn run_file<'a>(
     runner: &'a mut Runner,
     path: PathBuf,
@@ -138,7 +138,7 @@ async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) 
     }
 }
 
-/// Runs a part of a text; `place` says where a statement stands that fails.
+/// Runs a part of a text; `place` is the position of its statement, for errors.
 async fn run_part(runner: &mut Runner, part: Part, from: Origin<'_>, place: Option<String>) -> Result<Ended, Failure> {
     match part {
         Part::Statement(statement) => match (run_statement(runner, *statement, from.is_typed).await, place) {
@@ -150,7 +150,7 @@ async fn run_part(runner: &mut Runner, part: Part, from: Origin<'_>, place: Opti
     }
 }
 
-/// Does what a command asks for.
+/// Runs a command.
 ///
 /// # Errors
 /// If there is no such command, or it fails.

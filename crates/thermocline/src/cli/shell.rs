@@ -28,7 +28,7 @@ type LineEditor = Editor<Words, FileHistory>;
 /// Reads statements and runs them until the user quits.
 ///
 /// # Errors
-/// If the terminal or standard output fails; a statement that fails does not end the shell.
+/// If the terminal or standard output fails; a failed statement does not end the shell.
 pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
     let mut editor = editor()?;
     let history = History::open(&mut editor);
@@ -43,7 +43,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
             Input::End => return Ok(()),
         };
         history.add(&mut editor, &text);
-        // Ctrl-C pressed at the prompt was for the line.
+        // Ctrl-C at the prompt was meant for the line.
         runner.interrupt.reset();
         let started = Instant::now();
         let ended = match Order::of(&text) {
@@ -62,9 +62,9 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
     }
 }
 
-/// What the user gave.
+/// Input of the user.
 enum Input {
-    /// Whole statements or a command.
+    /// Complete statements or a command.
     Text(String),
     /// Ctrl-C.
     Cleared,
@@ -72,7 +72,7 @@ enum Input {
     End,
 }
 
-/// Reads lines until they are whole statements.
+/// Reads lines until they form complete statements.
 fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
     let (mut text, mut scanner) = (String::new(), Scanner::new(true));
     loop {
@@ -87,7 +87,7 @@ fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
             }
             Err(ReadlineError::Interrupted) => return Ok(Input::Cleared),
             Err(ReadlineError::Eof) => return Ok(Input::End),
-            // The window changed its size.
+            // The window was resized.
             Err(ReadlineError::Signal(_)) => continue,
             Err(error) => return Err(Failure::Failed(format!("terminal: {error}"))),
         }
@@ -113,9 +113,9 @@ fn editor() -> Result<LineEditor, Failure> {
     Ok(editor)
 }
 
-/// Lines of earlier shells, in a file; without one they last as long as the shell.
+/// History of earlier shells, in a file; without one it lasts as long as the shell.
 struct History {
-    /// `None` if there is no place for it.
+    /// `None` if there is no suitable place.
     path: Option<PathBuf>,
 }
 
@@ -142,7 +142,7 @@ impl History {
         if path.exists() { editor.load_history(path) } else { Ok(()) }
     }
 
-    /// Keeps a text at once, so that a killed shell forgets nothing and two do not overwrite each other.
+    /// Saves a text at once, so that a killed shell loses nothing and two shells do not overwrite each other.
     fn add(&self, editor: &mut LineEditor, text: &str) {
         let added = editor.add_history_entry(text);
         if let (Ok(true), Some(path)) = (added, &self.path)

@@ -1,4 +1,4 @@
-//! A script's text, as it comes.
+//! Text of a script, read in pieces.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Result, stdin};
@@ -7,34 +7,34 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use super::interrupt::Interrupt;
 
-/// Bytes that are read at a time, at most.
+/// Maximum bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Reads a script piece by piece: whatever is there, so that a statement does not wait for what comes behind it.
+/// Reads a script piece by piece, as much as is available, so that a statement does not wait for later text.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
     /// `None` before the first piece.
     file: Option<File>,
     decoder: Decoder,
-    /// Why there is nothing behind what was handed out; `None` if there may be more.
+    /// How the text ends after the pieces handed out; `None` if there may be more.
     end: Option<End>,
 }
 
 #[derive(Debug, Clone)]
 enum End {
     Whole,
-    /// The rest is no text.
+    /// The rest is not text.
     Wrong(String),
 }
 
 impl Source {
-    /// Not opened yet; `-` is standard input.
+    /// A source not opened yet; `-` is standard input.
     pub fn new(path: PathBuf) -> Self {
         Self { path, file: None, decoder: Decoder::default(), end: None }
     }
 
-    /// What it reads.
+    /// Path of the script.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -44,10 +44,10 @@ impl Source {
         self.path.as_os_str() == "-"
     }
 
-    /// The next piece, unless Ctrl-C is pressed first: it may never come. `None` at the end.
+    /// The next piece, which may never come, unless Ctrl-C is pressed first. `None` at the end.
     ///
     /// # Errors
-    /// Of opening and reading; if it is not UTF-8, after all that is; [`Failure::Interrupted`].
+    /// An error of opening or reading; invalid UTF-8, after all valid text; [`Failure::Interrupted`].
     pub async fn next_piece(&mut self, interrupt: &mut Interrupt) -> std::result::Result<Option<String>, Failure> {
         match &self.end {
             Some(End::Whole) => return Ok(None),
@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    /// Whoever runs a file says which one it is.
+    /// Failure with the name of the script.
     fn failed(&self, why: impl std::fmt::Display) -> Failure {
         Failure::Failed(if self.is_stdin() { format!("standard input: {why}") } else { why.to_string() })
     }
@@ -98,19 +98,19 @@ fn read_piece(path: &Path, file: Option<File>, is_stdin: bool) -> Result<(Option
     }
 }
 
-/// Makes text of bytes that come in pieces.
+/// Decodes text from bytes that come in pieces.
 #[derive(Debug, Default)]
 struct Decoder {
-    /// The first bytes of a character.
+    /// First bytes of an incomplete character.
     begun: Vec<u8>,
-    /// Ends of lines so far.
+    /// Line ends so far.
     lines: usize,
-    /// Whether something has come.
+    /// Whether any bytes have come.
     is_begun: bool,
 }
 
 impl Decoder {
-    /// The text of the next bytes, and why what follows is none; the last piece is the `last` one.
+    /// Text of the next bytes, and an error if invalid bytes follow; `last` marks the last piece.
     fn decode(&mut self, bytes: Vec<u8>, last: bool) -> (String, Option<String>) {
         let mut all = std::mem::take(&mut self.begun);
         all.extend(bytes);
@@ -151,7 +151,7 @@ fn newlines(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// What comes of pieces.
+    /// Text decoded from pieces.
     fn decoded(pieces: &[&[u8]]) -> (String, Option<String>) {
         let (mut decoder, mut all) = (Decoder::default(), String::new());
         for (number, piece) in (1..).zip(pieces) {

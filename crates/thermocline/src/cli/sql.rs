@@ -19,7 +19,7 @@ use super::shell;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SqlArgs {
-    /// Database directory, made if it is not there; without it, nothing is kept
+    /// Database directory, created if missing; without it, nothing is kept
     #[arg(value_name = "DB")]
     directory: Option<PathBuf>,
 
@@ -27,11 +27,11 @@ pub struct SqlArgs {
     #[arg(short = 'c', long, value_name = "SQL", allow_hyphen_values = true)]
     command: Vec<String>,
 
-    /// Run this script ('-' for standard input) and exit; -c and -f run in the order given
+    /// Run this script ('-' for standard input) and exit; -c and -f run in the given order
     #[arg(short = 'f', long, value_name = "FILE")]
     file: Vec<PathBuf>,
 
-    /// How rows are written
+    /// Output format of rows
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
@@ -39,7 +39,7 @@ pub struct SqlArgs {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
 
-    /// `-c` and `-f` in the order given.
+    /// `-c` and `-f` in the given order.
     #[arg(skip)]
     scripts: Vec<Source>,
 }
@@ -70,7 +70,7 @@ enum Source {
 }
 
 impl SqlArgs {
-    /// Puts `-c` and `-f` in the order of the command line, which `matches` knows.
+    /// Puts `-c` and `-f` in the order of the command line, taken from `matches`.
     pub fn order_scripts(&mut self, matches: &ArgMatches) {
         let texts = self.command.iter().cloned().map(Source::Text);
         let files = self.file.iter().cloned().map(Source::File);
@@ -81,10 +81,10 @@ impl SqlArgs {
     }
 }
 
-/// A name and a value.
+/// Parses `NAME=VALUE`.
 ///
 /// # Errors
-/// A sentence, for anything else.
+/// A sentence, for any other text.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
@@ -118,7 +118,7 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
             }
         }
     }
-    // It may take a snapshot, which nobody has to wait for: the log has everything.
+    // Closing may take a snapshot, which may be interrupted: the log has everything.
     runner.interrupt.reset();
     let closed = async {
         runner.session.close().await?;

@@ -18,11 +18,11 @@ use super::output;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StorageArgs {
-    /// What to serve: a directory, or s3://bucket/prefix with the usual AWS_* variables
+    /// Directory to serve, or s3://bucket/prefix with the usual AWS_* variables
     #[arg(value_name = "ROOT")]
     root: String,
 
-    /// Where to listen; port 0 picks a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:32020")]
     listen: String,
 
@@ -30,7 +30,7 @@ pub struct StorageArgs {
     #[arg(long)]
     insecure_listen: bool,
 
-    /// Limit on what leaves the node, such as 1Gbps or 100MiB/s
+    /// Limit the node's outgoing traffic, such as 1Gbps or 100MiB/s
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     egress_limit: Option<u64>,
 
@@ -38,31 +38,31 @@ pub struct StorageArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pushdown_slots: Option<u32>,
 
-    /// Transfers of stored bytes that the node may ask for at once instead of running a fragment,
-    /// when it is busy; 0: none while its queue has room
+    /// Transfers of stored bytes that a busy node may request at once instead of running fragments; 0: none while its
+    /// queue has room
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pushback_slots: u32,
 
-    /// Order of waiting fragments: pa-aware, by what running them here saves, or fifo
+    /// Order of waiting fragments: pa-aware, by the time saved by running them here, or fifo
     #[arg(long, value_name = "ORDER", default_value = "pa-aware", value_parser = parsed::<Arbitration>)]
     arbitration: Arbitration,
 
-    /// Share of a core that a running fragment may take, above 0 and at most 1, for experiments
+    /// Compute power of a running fragment, as a share of a core above 0 and at most 1, for experiments
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_power)]
     compute_power: f64,
 
-    /// What the link to the compute nodes carries, such as 1Gbps; limits nothing, but tells the node
-    /// when a fragment pays [default: the egress limit, or what is measured]
+    /// Bandwidth of the link to the compute nodes, such as 1Gbps; limits nothing, but tells the node when a fragment
+    /// pays [default: the egress limit, or the measured bandwidth]
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth: Option<u64>,
 
-    /// How long a reader may take nothing of its answer before it is given up [default: for as long as
-    /// its connection answers pings]
+    /// Longest time that a reader may take nothing of its answer before it is given up [default: as long as its
+    /// connection answers pings]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     reader_wait: Option<Duration>,
 
-    /// Silence after which a connection is pinged, and the longest wait for the answer, after which it
-    /// is closed and its requests are stopped [default: 30s]
+    /// Silence after which a connection is pinged, and longest wait for the answer, after which it is closed and its
+    /// requests are stopped [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     keepalive: Option<Duration>,
 
@@ -70,40 +70,41 @@ pub struct StorageArgs {
     #[arg(long, value_name = "WHICH", default_value = "adaptive", hide = true, value_parser = parsed::<PushbackPolicy>)]
     pushback: PushbackPolicy,
 
-    /// Memory: half for operators of fragments, a quarter for what they read, an eighth for requests and
-    /// for answers on their way, the rest for split points and whatever else there is [default: 2GiB]
+    /// Memory limit: half for operators of fragments, a quarter for the data that they read, an eighth for requests and
+    /// answers in transit, the rest for split points and everything else [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
 
-    /// Where indexes are kept [default: .thermocline/index below a local ROOT]
+    /// Directory of indexes [default: .thermocline/index below a local ROOT]
     #[arg(long, value_name = "DIR")]
     index_dir: Option<PathBuf>,
 
-    /// Disk that indexes may take [default: 64GiB]
+    /// Limit on disk space of indexes [default: 64GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     index_limit: Option<u64>,
 
-    /// Disk that indexes may take which one client had made [default: 32GiB]
+    /// Limit on disk space of indexes requested by one client [default: 32GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     index_limit_per_client: Option<u64>,
 
-    /// Connections at once; further ones are closed [default: 1024]
+    /// Maximum connections; further ones are closed [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: Option<u32>,
 
-    /// Connections of one client, which is an address, at once [default: 256]
+    /// Maximum connections of one client, which is an address [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections_per_client: Option<u32>,
 
-    /// Requests at once; further ones are told to come back [default: 4096]
+    /// Maximum requests; clients must retry further ones [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: Option<u32>,
 
-    /// Requests of one client at once [default: 1024]
+    /// Maximum requests of one client [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests_per_client: Option<u32>,
 
-    /// The longest that a request may take, not counting time in which its reader takes nothing, such as 30s or 5min [default: 1h]
+    /// Longest time of a request, not counting time in which its reader takes nothing, such as 30s or 5min [default:
+    /// 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     deadline: Option<Duration>,
 }
@@ -121,7 +122,7 @@ Examples:
 Then, in thermocline sql:
   CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/t';";
 
-/// Time for answers under way when the node stops.
+/// Time for answers in progress when the node stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs the command.
@@ -140,7 +141,7 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
     let root = Root::open(&arguments.root).map_err(|error| failed(&error).context("ROOT"))?;
     let node = StorageNode::new(root, config(&arguments)).map_err(|error| failed(&error))?;
     let label = node.label().to_owned();
-    // Listened to before the line is printed: whoever waits for it may send them.
+    // Installed before the line is printed: a process that waits for the line may send them.
     let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let [mut interrupt, mut terminate] = match signals {
         [Ok(interrupt), Ok(terminate)] => [interrupt, terminate],
@@ -154,7 +155,7 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
              object below {label} and run fragments of queries on this machine"
         ));
     }
-    // Nobody has to read the line.
+    // The line need not be read.
     match output::print(format!("storage node for {label} listening on {address}\n").as_bytes()) {
         Ok(()) | Err(Failure::OutputClosed) => {}
         Err(failure) => return Err(failure),
@@ -170,7 +171,7 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
     tokio::select! {
         () = server.shutdown() => {}
         () = tokio::time::sleep(STOP_WAIT) => tracing::warn!("answers under way were cut off"),
-        // Asked twice.
+        // A second request to stop.
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
@@ -223,10 +224,10 @@ fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
 }
 
-/// A share of a core.
+/// Parses a share of a core.
 ///
 /// # Errors
-/// A sentence that names the text, for anything else.
+/// A sentence that names the text, for any other text.
 pub fn parse_power(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(power) if power > 0.0 && power <= 1.0 => Ok(power),
@@ -234,7 +235,7 @@ pub fn parse_power(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A duration with its unit, of at least a millisecond.
+/// A duration with a unit, of at least a millisecond.
 fn parse_deadline(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         duration if duration >= Duration::from_millis(1) && text.ends_with(char::is_alphabetic) => Ok(duration),

@@ -1,4 +1,4 @@
-//! Data that commands make for themselves, once.
+//! Generated data that commands reuse.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,7 @@ use datafusion::common::{Result, exec_datafusion_err};
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::{Format, GenerateOptions};
 
-/// The folder with the workload's data of `scale`, made if it is not there; below `parent`, or
-/// below the user's cache.
+/// The folder with the workload's data of `scale`, generated if missing; below `parent`, or below the user's cache.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -27,7 +26,7 @@ pub fn workload_data(
     }
     let failed = |error: &dyn std::fmt::Display| exec_datafusion_err!("{name} data in {}: {error}", out.display());
     if out.exists() {
-        // A run that was killed left some of it.
+        // Remains of a killed run.
         std::fs::remove_dir_all(&out).map_err(|error| failed(&error))?;
     }
     eprintln!("making {name} data of scale {scale} in {} ...", out.display());
@@ -37,7 +36,7 @@ pub fn workload_data(
     Ok(out)
 }
 
-/// Where data is kept that can be made again.
+/// Directory for data that can be generated again.
 pub fn user_cache() -> PathBuf {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

@@ -1,5 +1,5 @@
-//! Adaptive pushdown over a storage node process: whatever is pushed back, the rows are the same,
-//! and what a node does can be seen.
+//! Adaptive pushdown over a storage node process: whatever is pushed back, the rows are the same, and the node's
+//! decisions are visible.
 
 use crate::support::data;
 use crate::support::rows::{assert_same, canonical};
@@ -66,7 +66,7 @@ async fn forced_pushback_changes_no_row() {
             assert_eq!(counted, share, "{format:?} {forced}: {asked} fragments");
             assert!(pushed_back >= counted, "{pushed_back} {counted}");
 
-            // The setting refuses it, whatever the node would do.
+            // The setting refuses pushback, whatever the node would do.
             session.set("pushback", "off").unwrap();
             let (name, sql) = QUERIES[0];
             let result = session.run(sql).await.unwrap();

@@ -1,4 +1,4 @@
-//! Objects whose columns differ in type, unit, order and statistics, NaN and zeros of two signs: every
+//! Objects that differ in their columns' types, units, order and statistics, with NaN and zeros of two signs: every
 //! mode gives DuckDB's rows, cold and warm.
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ struct Lake {
     /// A storage node over the directory, at which the session behind these two has its tables.
     node: Option<NodeProcess>,
     duckdb: Oracle,
-    /// Whether [`Lake::check`] leaves the cache as it is.
+    /// Whether [`Lake::check`] leaves the cache unchanged.
     keep_cache: bool,
 }
 
@@ -65,8 +65,8 @@ impl Lake {
         }
     }
 
-    /// A table over `objects`, each of one column `c` beside `id`, with `columns` declared if any are;
-    /// DuckDB has `c` as `of_duckdb`.
+    /// A table over `objects`, each with one column `c` beside `id`, and with declared `columns` if given; DuckDB has
+    /// `c` as `of_duckdb`.
     async fn table(&mut self, name: &str, objects: &[ArrayRef], columns: &str, of_duckdb: &str) {
         let mut first_id = 0;
         for (position, values) in objects.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Lake {
         }
     }
 
-    /// Writes objects of text, by their names.
+    /// Writes text objects by name.
     fn write_text(&self, table: &str, objects: &[(&str, &str)]) {
         let directory = self.directory.path().join(table);
         std::fs::create_dir_all(&directory).unwrap();
@@ -109,13 +109,13 @@ impl Lake {
         }
     }
 
-    /// Has DuckDB copy the objects' rows, before somebody spoils the statistics: it believes them.
+    /// Makes DuckDB copy the objects' rows before the test spoils the statistics, which DuckDB trusts.
     fn remember(&mut self, name: &str) {
         let location = self.directory.path().join(name).display().to_string();
         self.duckdb.query(&format!("CREATE TABLE {name} AS SELECT * FROM read_parquet('{location}/*.parquet')"));
     }
 
-    /// A table with the columns that its objects have; DuckDB has `columns` of it.
+    /// A table with the columns of its objects; DuckDB has `columns` of it.
     async fn define_by_name(&mut self, name: &str, columns: &str) {
         let location = self.directory.path().join(name).display().to_string();
         self.run(&format!("CREATE EXTERNAL TABLE {name} STORED AS PARQUET LOCATION '{location}'")).await;
@@ -150,8 +150,8 @@ impl Lake {
         }
     }
 
-    /// Compares everything that statistics and orders decide: comparisons of `c` with `constants`,
-    /// NULLs, groups, order, joins.
+    /// Compares every query type that depends on statistics or order: comparisons of `c` with `constants`, NULLs,
+    /// groups, order, joins.
     async fn check_column(&mut self, table: &str, constants: &[&str]) {
         let mut queries = vec![
             format!("SELECT count(*), count(c), count(DISTINCT c) FROM {table}"),
@@ -177,7 +177,7 @@ impl Lake {
         self.check(&queries).await;
     }
 
-    /// The errors of a query, one for each mode and run.
+    /// Errors of a query, one for each mode and run.
     async fn errors(&self, sql: &str) -> Vec<String> {
         let mut errors = vec![];
         for session in &self.sessions {
@@ -287,7 +287,7 @@ async fn times_of_any_unit() {
     lake.check(&joins).await;
 }
 
-/// UUIDs of Parquet's own type and of CSV, and what COPY makes of them.
+/// UUIDs of Parquet's own type and of CSV, and their output by COPY.
 #[tokio::test(flavor = "multi_thread")]
 async fn uuids() {
     let mut lake = Lake::with_node().await;
@@ -338,7 +338,7 @@ async fn uuids() {
         }
         lake.check(&queries).await;
     }
-    // Other bytes are read as they are.
+    // Other bytes are read unchanged.
     std::fs::create_dir_all(lake.path("bytes", 0).parent().unwrap()).unwrap();
     std::fs::copy(parquet, lake.path("bytes", 0)).unwrap();
     lake.create("bytes", "(id BIGINT, c BYTEA)", "PARQUET").await;
@@ -351,7 +351,7 @@ async fn uuids() {
     }
 }
 
-/// A literal is the number that is written, not the binary fraction next to it.
+/// A literal is the written number, not the nearest binary fraction.
 #[tokio::test(flavor = "multi_thread")]
 async fn decimal_literals() {
     let mut lake = Lake::new().await;
@@ -376,7 +376,7 @@ async fn decimal_literals() {
     lake.check(&queries).await;
 }
 
-/// Numbers that are written are decimals wherever they stand, and doubles beside floats.
+/// Written numbers are decimals in every position, and doubles beside floats.
 #[tokio::test(flavor = "multi_thread")]
 async fn written_numbers() {
     let mut lake = Lake::new().await;
@@ -474,7 +474,7 @@ async fn written_numbers() {
         .map(str::to_owned),
     );
     lake.check(&queries).await;
-    // Arrays, whose functions have other names there, and parameters, of which DuckDB makes the column's type.
+    // Arrays, whose functions have other names in DuckDB, and parameters, to which DuckDB gives the column's type.
     for (sql, same) in [
         ("SELECT id FROM floats WHERE array_has([1, 2.5], 2.5)", "SELECT id FROM floats"),
         ("SELECT id FROM floats WHERE array_has([1.5, 22.5], 2.5)", "SELECT id FROM floats WHERE false"),
@@ -558,7 +558,7 @@ async fn large_lists() {
     lake.check(&queries).await;
 }
 
-/// Bounds of a type that cannot be read as the table's do not skip the object: the query has to fail.
+/// Bounds of a type that cannot be read as the table's must not skip the object: the query must fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_cannot_be_read_are_not_skipped() {
     let lake = Lake::new().await;
@@ -577,7 +577,7 @@ async fn objects_that_cannot_be_read_are_not_skipped() {
                         panic!("{mode}: {name}, {condition}");
                     };
                     let error = error.to_string();
-                    // A table's text has no comparison with numbers, and its numbers none with what is no number.
+                    // Text columns do not compare with numbers, nor number columns with text that is not a number.
                     let expected = match (name, condition) {
                         ("a", "c = 'x'") => "'x'",
                         ("b", "c > 40" | "c < 0") => "operator does not exist",
@@ -603,7 +603,7 @@ async fn instants_of_several_zones() {
     let constants = [
         "TIMESTAMPTZ '1970-01-01 00:00:03+00'",
         "TIMESTAMPTZ '1970-01-01 01:00:02+01'",
-        // Moments that nanoseconds do not reach.
+        // Moments beyond the range of nanoseconds.
         "TIMESTAMPTZ '9999-06-01 00:00:00+00'",
         "TIMESTAMPTZ '0001-06-01 00:00:00+00'",
     ];
@@ -619,7 +619,7 @@ async fn instants_of_several_zones() {
     lake.check(&conditions.map(|condition| format!("SELECT id FROM zones WHERE {condition}"))).await;
 }
 
-/// Milliseconds of whole days are read as days where a table is declared to have them.
+/// Milliseconds of whole days are read as days if the table is declared so.
 #[tokio::test(flavor = "multi_thread")]
 async fn dates_of_both_widths() {
     const DAY: i64 = 86_400_000;
@@ -640,7 +640,7 @@ async fn dates_of_both_widths() {
     );
     lake.check_column("dates", &["DATE '1969-12-31'", "DATE '1991-11-26'", "DATE '1991-11-27'"]).await;
 
-    // Beside timestamps of years that nanoseconds do not reach.
+    // Together with timestamps of years beyond the range of nanoseconds.
     let moments = [-62_135_596_800_000_000, 0, -86_400_000_000, 253_402_214_400_000_001];
     let moments: [ArrayRef; 1] = [Arc::new(TimestampMicrosecondArray::from(moments.to_vec()))];
     lake.table("moments", &moments, "", "TIMESTAMP").await;
@@ -825,7 +825,7 @@ async fn statistics_of_old_and_sloppy_writers() {
     lake.run_definition("signed", "").await;
     lake.check_column("signed", &["'zz'", "'a'", "'é'", "'ö'", "'x'"]).await;
 
-    // NULLs that nobody counted.
+    // NULLs that were not counted.
     let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3), None, Some(5), Some(6)]));
     write(&lake.path("uncounted", 0), 0, &values);
     lake.remember("uncounted");
@@ -833,7 +833,7 @@ async fn statistics_of_old_and_sloppy_writers() {
     lake.run_definition("uncounted", "").await;
     lake.check_column("uncounted", &["1", "4", "7"]).await;
 
-    // None at all, and none but NULLs.
+    // No statistics at all, and columns of NULLs only.
     for (name, statistics) in [("none", EnabledStatistics::None), ("nulls", EnabledStatistics::Page)] {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..12));
         let values: ArrayRef = Arc::new(Int32Array::from_iter((0..12).map(|at| (at < 5).then_some(at))));
@@ -844,7 +844,7 @@ async fn statistics_of_old_and_sloppy_writers() {
     }
 }
 
-/// Floats in every form, each value next to such as a row group's bounds leave out.
+/// Floats of every kind, each beside values that a row group's bounds leave out.
 fn floats() -> Vec<Option<f64>> {
     let other_nan = f64::from_bits(0x7ff8_0000_0000_0001);
     vec![
@@ -896,7 +896,7 @@ fn floats() -> Vec<Option<f64>> {
 const FLOATS: &[&str] =
     &["0.0", "CAST('-0' AS DOUBLE)", "CAST('NaN' AS DOUBLE)", "CAST('inf' AS DOUBLE)", "1.5", "-1.0", "5.5"];
 
-/// What orders, groups and joins floats, computed ones among them.
+/// Queries that order, group and join floats, including computed ones.
 fn float_queries(table: &str) -> Vec<String> {
     [
         "SELECT {t}.id FROM {t} JOIN (SELECT id % 3 AS g, max(c) AS x, min(c) AS n FROM {t} GROUP BY id % 3) m
@@ -1016,7 +1016,7 @@ async fn objects_that_lack_a_column_or_have_more() {
     view(&mut lake);
     lake.check(&queries).await;
 
-    // Later objects: with NULLs, without the columns, with columns of their own.
+    // Later objects: with NULLs, without the columns, with additional columns.
     write_columns(&lake.path("u", 3), &[("id", ids(36..38)), ("c", int32([None, Some(7)]))], properties());
     write_columns(&lake.path("u", 4), &[("id", ids(38..40)), ("new", int32([Some(1), None]))], properties());
     view(&mut lake);
@@ -1037,7 +1037,7 @@ async fn a_type_that_does_not_widen_is_an_error_of_its_column() {
             assert!(names, "{sql}: {error}");
         }
     }
-    // A later object of a wider type, likewise.
+    // A later object of a wider type.
     let wide: ArrayRef = Arc::new(Int64Array::from(vec![1 << 40]));
     write_columns(&lake.path("y", 0), &[("id", ids(0..1)), ("c", int32([Some(1)]))], properties());
     lake.define_by_name("y", "id").await;
@@ -1097,7 +1097,7 @@ async fn a_table_defined_anew_is_decoded_anew() {
             "CREATE OR REPLACE VIEW d AS SELECT * FROM read_csv('{}', header = false, nullstr = '{null}', columns = {of_duckdb})",
             path.display()
         ));
-        // Twice: the second time the cache holds what the first one's modes left there.
+        // Twice: the second time the cache contains the columns that the first run's modes left there.
         let queries = ["SELECT a, b, c FROM d", "SELECT a FROM d WHERE b IS NULL", "SELECT c FROM d WHERE a = '1'"];
         lake.keep_cache = true;
         lake.check(&queries.map(String::from)).await;
@@ -1142,7 +1142,7 @@ async fn csv_columns_by_the_names_of_headers() {
         lake.run("DROP TABLE h").await;
     }
 
-    // Names that the header does not have: the fields are the columns, in their order.
+    // Names missing from the header: the fields are then the columns, in order.
     lake.run(&format!(
         "CREATE EXTERNAL TABLE own (x BIGINT, y INT, z VARCHAR) STORED AS CSV LOCATION '{location}/0.csv'"
     ))
@@ -1150,7 +1150,7 @@ async fn csv_columns_by_the_names_of_headers() {
     lake.duckdb.query("CREATE VIEW own AS SELECT id AS x, c AS y, s AS z FROM h WHERE id < 3");
     lake.check(&["SELECT x, y, z FROM own".into(), "SELECT z FROM own WHERE y = 10".into()]).await;
 
-    // A column that is there and may not be missing.
+    // A column that must not be missing.
     lake.run(&format!(
         "CREATE EXTERNAL TABLE strict (id BIGINT, c INT NOT NULL) STORED AS CSV LOCATION '{location}/1.csv'"
     ))
@@ -1245,7 +1245,7 @@ async fn structs_whose_fields_differ() {
     without_groups.remove(by_group);
     lake.check(&without_groups).await;
 
-    // An object that comes later may have further fields, in structs within lists too.
+    // A later object may have further fields, also in structs within lists.
     std::fs::remove_file(lake.path("t", 4)).unwrap();
     std::fs::remove_file(lake.path("t", 2)).unwrap();
     lake.run("DROP TABLE t").await;
@@ -1263,7 +1263,7 @@ async fn structs_whose_fields_differ() {
     let queries: Vec<String> = queries.into_iter().filter(|sql| !sql.contains("'z'")).collect();
     lake.check(&queries).await;
 
-    // Nothing in common.
+    // No column in common.
     let mut lake = Lake::new().await;
     write_columns(&lake.path("t", 0), &[("id", ids(0..15)), ("c", structs(vec![("a", numbers(0))]))], properties());
     write_columns(&lake.path("t", 1), &[("id", ids(0..15)), ("c", structs(vec![("b", text(0))]))], properties());
@@ -1392,7 +1392,7 @@ async fn csv_columns_are_those_of_all_objects() {
     }
     let directory = lake.directory.path().join("t").display().to_string();
     let types = "{'id': 'BIGINT', 'c': 'DOUBLE', 'd': 'TIMESTAMP', 'e': 'VARCHAR', 'f': 'VARCHAR', 'n': 'VARCHAR', 'g': 'VARCHAR'}";
-    // A header alone says nothing to DuckDB's sniffer.
+    // DuckDB's sniffer learns nothing from a header alone.
     lake.duckdb.query(&format!(
         "CREATE VIEW t AS SELECT id, c, d, e, f, n, g FROM read_csv(['{directory}/1.csv', '{directory}/2.csv', '{directory}/3.csv'], \
          header = true, delim = ',', union_by_name = true, types = {types})"
@@ -1440,7 +1440,7 @@ async fn declared_csv_columns_are_the_same_fields_in_all_objects() {
     lake.run("CREATE INDEX by_c ON t (c)").await;
     view(&mut lake, "id::BIGINT AS id, extra AS c");
     lake.check(&queries).await;
-    // The name of a column in any object says that it is no other field; before and after the others.
+    // If any object's header names a column, no other field is that column; before and after the other objects.
     for name in ["0.csv", "2.csv"] {
         lake.write_text("t", &[(name, "c,id\n10,1\n20,7\n")]);
         view(&mut lake, "id::BIGINT AS id, c");
@@ -1451,7 +1451,7 @@ async fn declared_csv_columns_are_the_same_fields_in_all_objects() {
     }
     lake.run("DROP TABLE t").await;
 
-    // Names of their own, in place of those of the first header.
+    // Names of their own instead of those of the first header.
     lake.write_text("t", &[("1.csv", "n,s\n1,10\n2,\n"), ("2.csv", "s,n\n20,3\n"), ("3.csv", "other,n\n20,4\n")]);
     lake.create("t", columns, "CSV").await;
     view(&mut lake, "n::BIGINT AS id, s AS c");
@@ -1487,7 +1487,7 @@ async fn csv_headers_that_name_a_field_twice() {
         lake.check(&queries).await;
         lake.run("DROP TABLE t").await;
     }
-    // A later object of an inferred table: which of its fields is the column?
+    // A later object of an inferred table: it is unclear which of its fields is the column.
     lake.write_text("u", &[("0.csv", "a,b\n1,2\n")]);
     lake.create("u", "", "CSV").await;
     lake.write_text("u", &[("1.csv", "a,a,b\n1,2,3\n")]);
@@ -1503,7 +1503,7 @@ async fn integers_do_not_wrap_around() {
     let mut lake = Lake::with_node().await;
     let int64 = |values: [Option<i64>; 8]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
     let (max, min) = (Some(i64::MAX), Some(i64::MIN));
-    // Whichever object comes first, sums on the way to the last exceed 64 bits.
+    // Whichever object comes first, partial sums exceed 64 bits.
     lake.table(
         "b",
         &[
@@ -1587,7 +1587,7 @@ async fn comparisons_of_casts_that_lose_something() {
     lake.check(&queries.map(str::to_owned)).await;
 }
 
-/// Joins, set operations and subqueries that DataFusion answers wrongly.
+/// Joins, set operations and subqueries for which plain DataFusion gives wrong results.
 #[tokio::test(flavor = "multi_thread")]
 async fn joins_sets_and_subqueries() {
     let mut lake = Lake::new().await;
@@ -1759,8 +1759,7 @@ async fn equal_names() {
         ] {
             let from = from.replace("{}", join);
             let is_merging = join.contains("RIGHT") || join.contains("FULL");
-            // DataFusion finds the names of its own joins ambiguous in a filter, if the statement does not say whose
-            // they are.
+            // DataFusion finds the names of its own joins ambiguous in a filter, unless the statement qualifies them.
             let is_unclear = (from.contains("NATURAL") || from.starts_with("a x")) && !is_merging;
             if !from.contains("other") {
                 queries.push(format!("SELECT c, count(*) AS n FROM {from} GROUP BY c"));
@@ -1773,7 +1772,7 @@ async fn equal_names() {
             }
             queries.push(format!("SELECT count(*) AS n FROM {from}"));
         }
-        // The merged column comes first, which to DuckDB it does only where the left side has it there.
+        // The merged column comes first; in DuckDB only if the left side has it there.
         queries.push(format!(
             "SELECT * FROM (SELECT c, id AS x FROM a) a {join} JOIN (SELECT c, id AS y FROM b) b USING (c)"
         ));
@@ -1793,7 +1792,7 @@ async fn equal_names() {
         .map(str::to_owned),
     );
     lake.check(&queries).await;
-    // What two tables have one column for is not a column of either.
+    // A column merged from two tables belongs to neither of them.
     for sql in ["SELECT a.c FROM a FULL JOIN b USING (c)", "SELECT a.c FROM a RIGHT JOIN b USING (c)"] {
         let error = lake.sessions[0].run(sql).await.unwrap_err().to_string();
         assert!(error.contains("a.c"), "{error}");

@@ -1,4 +1,4 @@
-//! Bad input gets an error that names what and where, and nothing is lost.
+//! Bad input gets an error that names the problem and its place, and nothing is lost.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn create(folder: &Path, format: &str, options: &str) -> String {
     format!("CREATE EXTERNAL TABLE t {options} STORED AS {format} LOCATION '{}'", folder.join("t").display())
 }
 
-/// The statement fails and the message holds every part.
+/// Checks that the statement fails and the message contains every part.
 async fn fails(session: &Session, sql: &str, parts: &[&str]) {
     let error = session.run(sql).await.expect_err(sql).to_string();
     for part in parts {
@@ -75,7 +75,7 @@ async fn objects_with_other_columns() {
     session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
     assert_eq!(count(&session, "SELECT count(*) FROM t WHERE s IS NULL").await, "10");
     session.run("DROP TABLE t").await.unwrap();
-    // A column that every object must have values of is another matter.
+    // A column that must not be NULL in any object is a different case.
     session.run(&create(folder.path(), "PARQUET", "(a BIGINT, s VARCHAR NOT NULL)")).await.unwrap();
     fails(&session, "SELECT max(s) FROM t", &["1.parquet", "no column 's'"]).await;
     session.run("DROP TABLE t").await.unwrap();
@@ -266,7 +266,7 @@ async fn expressions_too_deep_to_work_on() {
         let sql = format!("SELECT 1 {}", part.repeat(20_000));
         fails(&session, &sql, &["more than 4000 operators in a row"]).await;
     }
-    // Types are trees as deep.
+    // Types are trees of the same depth.
     let of = |levels: usize| format!("CAST(NULL AS INT{})", "[]".repeat(levels));
     for sql in [format!("SELECT {}", of(4001)), format!("CREATE VIEW v AS SELECT {} AS a", of(20_000))] {
         fails(&session, &sql, &["more than 4000 operators in a row"]).await;
@@ -274,7 +274,7 @@ async fn expressions_too_deep_to_work_on() {
     assert_eq!(session.run(&format!("SELECT {} AS a", of(1000))).await.unwrap().rows(), 1);
 }
 
-/// Each step reads the one before twice, so that the plan has 2^40 parts once they are written out.
+/// Each step reads the previous one twice, so that the expanded plan has 2^40 parts.
 #[tokio::test]
 async fn statements_that_double_with_each_step() {
     const STEPS: usize = 40;
@@ -292,7 +292,7 @@ async fn statements_that_double_with_each_step() {
     for (way, (step, end)) in ways.iter().enumerate() {
         let query = |step: &str, of: &str| step.replace("{}", of);
         let end = if end.contains("HAVING") { format!(" GROUP BY a{end}") } else { (*end).to_owned() };
-        // As CTEs, side by side and within each other.
+        // As CTEs, side by side and nested.
         let name = |n: usize| if n == 0 { "v0".to_owned() } else { format!("c{n}") };
         let cte = |n: usize| format!("c{n} AS ({})", query(step, &name(n - 1)));
         let steps: Vec<_> = (1..=STEPS).map(cte).collect();
@@ -302,7 +302,7 @@ async fn statements_that_double_with_each_step() {
             .fold(query(step, "v0"), |below, n| format!("WITH c{} AS ({below}) {}", n - 1, query(step, &name(n - 1))));
         fails(&session, &format!("WITH e AS ({within}) SELECT a FROM e{end}"), &["WITH clauses within each other"])
             .await;
-        // As views: the first that is too large is refused when it is made, or when it is read.
+        // As views: the first that is too large is refused when it is created or read.
         let mut last = "v0".to_owned();
         for n in 1..=STEPS {
             let name = format!("w{way}_{n}");
@@ -377,7 +377,7 @@ async fn results_that_have_no_room() {
         let error = session.run(query).await.unwrap_err();
         assert!(error.to_string().contains(why), "{query}: {error}");
     }
-    // Those of one batch have room, and no other limit.
+    // Records within one batch have room, and no other limit.
     for length in [
         "length(repeat('x', k))",
         "length(lpad('x', k))",

@@ -1,5 +1,5 @@
-//! Selection bitmaps: with every part of what a query needs in the cache, by format and direction,
-//! the rows are DuckDB's; and requests that do not fit are refused.
+//! Selection bitmaps: for every part of the needed columns in the cache, by format and direction, the rows are
+//! DuckDB's; and invalid requests are refused.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -60,7 +60,7 @@ async fn session(format: &str, location: &str) -> Session {
 }
 
 async fn open(format: &str, location: &str, embedded: NodeConfig) -> Session {
-    // Without a link, however fast, there would be nothing to save.
+    // Over an unlimited link there would be nothing to save.
     let embedded = NodeConfig { egress: Some(10 << 30), ..embedded };
     let options = OpenOptions { embedded, ..OpenOptions::default() }.with("partition_size", "256KiB");
     let session = Database::open(options, |_| {}).await.unwrap().session();
@@ -73,7 +73,7 @@ async fn open(format: &str, location: &str, embedded: NodeConfig) -> Session {
     session
 }
 
-/// Fills the cache with `columns`, whole, and leaves room for no others.
+/// Fills the cache with `columns`, whole, and leaves no room for others.
 async fn cache(session: &Session, columns: &[&str]) {
     session.database().set("cache_size", "1GiB").unwrap();
     session.engine().cache().clear();
@@ -85,7 +85,7 @@ async fn cache(session: &Session, columns: &[&str]) {
     session.set("mode", "hybrid").unwrap();
 }
 
-/// Which bitmaps went over the wire.
+/// Bitmaps sent over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     /// Only to the storage node.
@@ -190,7 +190,7 @@ const CASES: &[Case] = &[
         direction: Direction::Both,
         saved: 2,
     },
-    // ... and the storage node keeps the rest to itself.
+    // ... and the storage node returns only its result.
     Case { sql: "SELECT c, d FROM t WHERE a < 500 AND b > 20", cached: &["a"], direction: Direction::There, saved: 1 },
     Case { sql: "SELECT c, d FROM t WHERE a < 500 OR b > 60", cached: &["a"], direction: Direction::There, saved: 1 },
     Case {
@@ -223,7 +223,7 @@ const CASES: &[Case] = &[
         direction: Direction::There,
         saved: 1,
     },
-    // A filter of its own above the one that the cache decides: computed floats are compared there.
+    // A filter of its own above the one decided by the cache: it compares computed floats.
     Case {
         sql: "SELECT count(*), max(e) FROM t WHERE d::DOUBLE * 2 < 9000 AND (a < 100 OR a > 900)",
         cached: &["a"],
@@ -236,7 +236,7 @@ const CASES: &[Case] = &[
         direction: Direction::There,
         saved: 1,
     },
-    // Nothing is asked for where nothing can be selected.
+    // No request is sent if nothing can be selected.
     Case { sql: "SELECT c, d FROM t WHERE a % 7 = 8", cached: &["a"], direction: Direction::Neither, saved: 0 },
     Case {
         sql: "SELECT count(*), max(c) FROM t WHERE a % 7 = 8",
@@ -280,7 +280,7 @@ async fn every_case(format: &str, location: &str) {
         let context = format!("{format} at {location}, cached {cached:?}: {sql}");
         let expected = duckdb.query(sql);
         cache(&session, cached).await;
-        // Twice: the second time with what the first showed of the fragment.
+        // Twice: the second time with the experience of the first.
         for _ in 0..2 {
             let result = session.run(sql).await.unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_same(canonical(&result), expected.clone(), false, &context);
@@ -312,8 +312,8 @@ async fn both_behind_a_node_process() {
     }
 }
 
-/// An aggregate that reduces little: once pushdown has shown how much it moves, the cached columns
-/// are used and the groups are made here.
+/// An aggregate that reduces little: once pushdown has shown how much it moves, the cached columns are used and the
+/// groups are computed here.
 #[tokio::test(flavor = "multi_thread")]
 async fn aggregates_above_rows_from_both_sides() {
     let mut duckdb = oracle();
@@ -329,7 +329,7 @@ async fn aggregates_above_rows_from_both_sides() {
         assert!(result.stats.bitmap_bytes_from_storage > 0, "{format}: {:?}", result.stats);
         assert_eq!(result.stats.bitmap_bytes_to_storage, 0, "{format}: {:?}", result.stats);
 
-        // One that reduces much stays at the storage node, with nothing of the cache used.
+        // An aggregate that reduces much stays at the storage node, without using the cache.
         let sql = "SELECT count(*), sum(d) FROM t WHERE a < 800";
         session.run(sql).await.unwrap();
         let result = session.run(sql).await.unwrap();
@@ -369,7 +369,7 @@ async fn a_node_that_pushes_back_sends_stored_bytes() {
     stored_bytes_come_instead(NodeConfig { pushback: PushbackPolicy::Always, ..NodeConfig::default() }).await;
 }
 
-/// What the storage node returns may not take more than the columns that it stands for.
+/// An answer of the storage node may not be larger than the columns that it replaces.
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_bytes_that_are_smaller_come_instead() {
     let mut duckdb = oracle();
@@ -405,7 +405,7 @@ async fn explain_tells_direction_and_sizes() {
     assert!(error.contains("bitmaps") && error.contains("perhaps"), "{error}");
 }
 
-/// One node over the data, and how to ask it for rows of the only object's first partition.
+/// One node over the data, and a way to ask it for rows of the only object's first partition.
 struct Asking {
     node: NodeClient,
     object: ObjectEntry,
@@ -522,7 +522,7 @@ async fn requests_that_do_not_fit_are_refused() {
             ("names no partition", BitmapRequest { partition: None, ..good() }),
             ("does not encode or decode", BitmapRequest { fragment: vec![0xff; 50], ..good() }),
         ];
-        // A run that claims far more rows than there are.
+        // A run that claims far more rows than exist.
         let mut endless = vec![1];
         endless.extend((1_u64 << 31).to_le_bytes());
         cases.push(("selection bitmap is of", asking.request(&scan, endless)));

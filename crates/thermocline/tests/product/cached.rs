@@ -1,4 +1,4 @@
-//! Scans of which everything is cached: their output streams share the rows.
+//! Scans whose columns are all cached: their output streams share the rows.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use futures::TryStreamExt;
 use thermocline_compute::{HybridScanExec, QueryContext, QuerySettings};
 use thermocline_database::Database;
 
-/// Rows of each output stream of a scan over `objects` objects of one row group, first with an empty
-/// cache and then with all of it cached. The streams are read by tasks on one thread: what one of
-/// them does not leave, the others do not get.
+/// Rows of each output stream of a scan over `objects` objects of one row group, first with an empty cache and then
+/// with everything cached. Tasks on one thread read the streams: rows that one stream takes are not left for the
+/// others.
 async fn rows_by_stream(objects: usize, rows: usize) -> Vec<Vec<usize>> {
     let data = tempfile::tempdir().unwrap();
     let mut duckdb = Oracle::start();

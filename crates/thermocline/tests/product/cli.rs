@@ -16,7 +16,7 @@ fn generate(folder: &Path, format: &str) -> String {
     generate_workload("ssb", folder, format)
 }
 
-/// As [`generate`], for any workload.
+/// [`generate`] for any workload.
 fn generate_workload(workload: &str, folder: &Path, format: &str) -> String {
     let out = folder.join(format);
     let generated = thermocline(&[
@@ -95,7 +95,7 @@ fn a_query_ends_that_takes_memory_which_no_operator_accounts_for() {
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stdout));
     let said = text(&done.stderr);
     assert!(said.contains("out of memory: queries take") && said.contains("is 64 MiB"), "{said}");
-    // What the process had before its queries does not count.
+    // Memory used before the queries does not count.
     let done =
         thermocline(&["sql", "-c", &format!("SELECT repeat('x', 16000000) AS r; {}", script.replace("200000", "200"))]);
     assert!(done.status.success(), "{}", text(&done.stderr));
@@ -136,7 +136,7 @@ fn a_quick_operator_bench_agrees_with_itself() {
     let folder = tempfile::tempdir().unwrap();
     let (data, json) = (folder.path().to_str().unwrap(), folder.path().join("records.json"));
     let common = ["bench", "operators", "--quick", "--scale", "0.01", "--data", data, "--figures", data];
-    // Only what leaves storage costs anything.
+    // Only bytes that leave storage cost anything.
     let mut prices = vec!["--set", "price_transferred_gb=1", "--json", json.to_str().unwrap()];
     for free in ["compute_hour=0", "requests_1000=0", "scanned_gb=0", "returned_gb=0"] {
         prices.extend(["--set", ["price_", free].concat().leak()]);
@@ -180,12 +180,12 @@ fn a_quick_bench_of_many_objects_agrees_with_itself() {
     // Two queries over two numbers of objects, and two over one object in two modes.
     assert_eq!(records.len(), 2 * 2 + 2 * 2);
     for record in &records {
-        // Numbers are those of timed runs: what the one object has is cached by then, but not without a cache.
+        // Numbers come from timed runs: the object is cached by then, except in modes without a cache.
         let uncached = record["mode"] == "pullup" || record["mode"] == "pushdown";
         assert_eq!(record["requests"] != 0, uncached, "{record}");
         assert_eq!(record["bytes_from_storage"] != 0, uncached, "{record}");
     }
-    // What is given is done, --quick or not.
+    // Given arguments apply with and without --quick.
     let given = ["--objects", "3", "--partitions", "2", "--columns", "4", "--passes", "1"];
     let bench = thermocline(&[&["bench", "objects", "--quick", "--data", data], &given[..]].concat());
     assert!(bench.status.success(), "{}", text(&bench.stderr));
@@ -273,7 +273,7 @@ fn a_quick_bitmap_bench_has_both_directions() {
         let figure = Figure::read(folder.path(), name);
         assert_eq!((figure.series, figure.lines), (3, 5 * 3), "no bitmap, and one from either side");
     }
-    // Bytes by query, direction and side, of the timed executions that select nine rows in ten.
+    // Bytes by query, direction and side, of the timed runs that select nine rows in ten.
     let mut bytes: std::collections::HashMap<(String, String, bool), u64> = std::collections::HashMap::new();
     for line in std::fs::read_to_string(json).unwrap().lines() {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -295,7 +295,7 @@ fn a_quick_bitmap_bench_has_both_directions() {
     assert!(text(&unknown.stderr).contains("has no query '5'"), "{}", text(&unknown.stderr));
 }
 
-/// Runs a quick bench, checks its records, and returns how many queries it has.
+/// Runs a quick bench, checks its records, and returns the number of its queries.
 fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("records.json");
@@ -381,7 +381,7 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
     }
     turns.dedup();
     assert_eq!(turns.len(), modes.len() * 3, "a pass to warm up and two timed ones, in each of which all take turns");
-    // Plain DataFusion runs in three ways and DuckDB in two, of which nobody counts the bytes.
+    // Plain DataFusion runs in three ways and DuckDB in two, none of which counts bytes.
     for (quantity, modes) in [("seconds", modes.len()), ("bytes", modes.len() - 5)] {
         let figure = Figure::read(folder.path(), &format!("{workload}-{quantity}"));
         assert_eq!((figure.series, figure.bars), (modes, 2 * hashes.len() * modes), "cold and warm");
@@ -446,7 +446,7 @@ fn arguments_of_benches_that_do_not_fit_are_refused_before_anything_is_made() {
     assert!(!data.exists());
 }
 
-/// What a figure shows, beside axes and text.
+/// Content of a figure, besides axes and text.
 struct Figure {
     /// Colours in its legend.
     series: usize,
@@ -455,7 +455,7 @@ struct Figure {
 }
 
 impl Figure {
-    /// Reads `NAME.svg`, which must be XML in which everything that opens closes.
+    /// Reads `NAME.svg`, which must be well-formed XML.
     fn read(folder: &Path, name: &str) -> Self {
         use quick_xml::events::Event;
         let svg = std::fs::read_to_string(folder.join(format!("{name}.svg"))).unwrap();
@@ -487,7 +487,7 @@ impl Figure {
         assert!(open.is_empty(), "{name} leaves {open:?} open");
         rectangles.retain(|fill| fill != "#FFFFFF");
         colours.extend(rectangles.iter().cloned());
-        // One rectangle for each series is its colour in the legend.
+        // One rectangle for each series is its legend entry.
         let series = colours.len();
         Self { series, bars: rectangles.len() - series, lines }
     }

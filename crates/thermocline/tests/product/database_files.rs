@@ -1,4 +1,4 @@
-//! What the program says of databases and scripts that it cannot use, and that nothing is lost by it.
+//! Messages about unusable databases and scripts, after which nothing is lost.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,7 +19,7 @@ fn check(database: &Path) -> Output {
     thermocline(&["check", database.to_str().unwrap()])
 }
 
-/// The text has all of these.
+/// Checks that the text has all of these parts.
 fn says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{text}\nwithout {part}");
@@ -34,7 +34,7 @@ fn logs(database: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// Opening and checking both fail and say all of this.
+/// Checks that opening and checking both fail with all of these parts.
 fn refused(database: &Path, parts: &[&str]) {
     says(&error(Some(database), "SELECT 1"), parts);
     let checked = check(database);
@@ -42,7 +42,8 @@ fn refused(database: &Path, parts: &[&str]) {
     says(&(text(&checked.stdout) + &text(&checked.stderr)), parts);
 }
 
-/// Reading works and says all of this, writing fails with it, and so does checking. No file is changed.
+/// Checks that reading works with all of these parts in the notice, that writing fails with them, and so does checking,
+/// and that no file changes.
 fn read_only(database: &Path, query: &str, expected: &str, parts: &[&str]) {
     let files = || {
         let files = fs::read_dir(database.join("rows")).unwrap().map(|entry| entry.unwrap().path());
@@ -98,7 +99,7 @@ fn a_directory_that_may_not_be_written() {
     allow(0);
     let mut command = Command::new(BINARY);
     command.arg("sql").arg(&database).args(["-c", COUNT]);
-    // Root may write everywhere, so then somebody else tries.
+    // Root may write everywhere, so another user tries in that case.
     if fs::metadata(folder.path()).unwrap().uid() == 0 {
         command.uid(65_534).gid(65_534);
     }
@@ -175,7 +176,7 @@ fn row_tables_that_are_gone_are_missed() {
     read_only(&database, COUNT, "n\n2\n", &missing);
     logs.iter().filter(|log| **log != newest).for_each(put_aside);
     read_only(&database, COUNT, "n\n1\n", &[&missing[..], &["there is none"]].concat());
-    // Without what says so it would be a backup.
+    // Without its control file it would be a backup.
     let control = rows_of.join("control");
     put_aside(&control);
     refused(&database, &["rows/control is missing", "Put back", &name(&mark)]);
@@ -183,7 +184,7 @@ fn row_tables_that_are_gone_are_missed() {
     assert_eq!(rows(Some(&database), COUNT), "n\n3\n");
     assert_eq!(fs::read(&mark).unwrap(), marked, "it is written once");
 
-    // Who gives them up goes on without.
+    // A user who gives up the row tables goes on without them.
     fs::remove_dir_all(&rows_of).unwrap();
     fs::remove_file(&mark).unwrap();
     assert_eq!(rows(Some(&database), "SHOW TABLES; SELECT one FROM v"), "table_name,table_type\nv,VIEW\none\n1\n");
@@ -214,7 +215,7 @@ fn what_one_definition_misses_keeps_nobody_from_the_others() {
         &error(Some(&database), "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/tmp'"),
         &["t could not be restored"],
     );
-    // The catalog is written anew and has all of it.
+    // The catalog is rewritten and complete.
     rows(Some(&database), "CREATE VIEW x AS SELECT 1 AS one");
     fs::rename(&aside, &objects).unwrap();
     let all = "SELECT one, v.n, w.n AS m FROM x, v, w; SELECT index_name FROM system.indexes";
@@ -245,7 +246,7 @@ fn a_restored_backup_is_missed_too() {
     fs::rename(again.join("rows"), path("aside")).unwrap();
     refused(&again, &["again/rows", "is missing"]);
     fs::rename(path("aside"), again.join("rows")).unwrap();
-    // There is no log before something is written, and then there has to be.
+    // There is no log before the first write, and there must be one afterwards.
     assert_eq!(rows(Some(&again), COUNT), "n\n1\n");
     assert_eq!(rows(Some(&again), &format!("INSERT INTO k VALUES (2, 'two'); {COUNT}")), "n\n2\n");
     logs(&again).iter().for_each(|log| fs::remove_file(log).unwrap());
@@ -256,7 +257,7 @@ fn a_restored_backup_is_missed_too() {
     let missing = thermocline(&["restore", path("nothing").to_str().unwrap(), path("x").to_str().unwrap()]);
     says(&text(&missing.stderr), &["nothing", "no such directory"]);
     fs::remove_dir_all(&again).unwrap();
-    // A backup that was damaged is restored to nothing, rather than in part.
+    // A damaged backup restores nothing, instead of a part.
     let snapshot = fs::read_dir(backup.join("rows")).unwrap().map(|entry| entry.unwrap().path());
     let largest = snapshot.max_by_key(|path| (path.to_str().unwrap().contains("rows-"), path.clone())).unwrap();
     let mut bytes = fs::read(&largest).unwrap();
@@ -308,7 +309,7 @@ fn a_damaged_log_is_named() {
     fs::write(&log, &bytes).unwrap();
     assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
 
-    // Of a database that is whole, its external tables included.
+    // From an undamaged database, including its external tables.
     rows(Some(&database), "UPDATE k SET s = 'changed'; CREATE VIEW v AS SELECT s FROM k");
     fs::remove_dir_all(&again).unwrap();
     assert!(restore("2").status.success());
@@ -319,7 +320,7 @@ fn a_damaged_log_is_named() {
     assert_eq!(rows(Some(&database), "SELECT s FROM v"), "s\nchanged\n");
 }
 
-/// Row tables that the engine's tests keep in every format that was released.
+/// Row tables in every released format, kept by the engine's tests.
 #[test]
 fn row_tables_of_earlier_formats_open() {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transactions/tests/formats");
@@ -360,7 +361,7 @@ fn a_failed_snapshot_is_shown_and_told() {
     assert_eq!(taken, "taken_total,failed_total,error\n1,0,\n");
 }
 
-/// Runs the program where no file may be larger than so many KiB.
+/// Runs the program with a limit of this many KiB on file sizes.
 fn limited(kib: u32, arguments: &[&str]) -> Output {
     let script = format!("ulimit -f {kib}; exec \"$0\" \"$@\"");
     Command::new("bash").args(["-c", &script, BINARY]).args(arguments).output().unwrap()
@@ -380,7 +381,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let printed = text(&full.stdout);
     let told: Vec<&str> = printed.lines().filter(|line| *line != "k").collect();
     assert!(told.len() > 10 && told.len() < 200, "{}", told.len());
-    // One more may be there: it was written, and then the process ended.
+    // One more may be there, if it was written before the process ended.
     let kept = rows(Some(&database), "SELECT k FROM k ORDER BY k");
     let kept: Vec<&str> = kept.lines().skip(1).collect();
     assert!(kept.starts_with(&told) && kept.len() <= told.len() + 1, "{kept:?}");
@@ -457,7 +458,7 @@ fn statements_reach_only_what_the_operator_allows() {
         format!("COPY (SELECT 1) TO '{}' WITH (FORMAT csv)", at(&outside, "new.csv")),
         format!("CREATE TABLE r (k BIGINT PRIMARY KEY); COPY r FROM '{}'", at(&outside, "o.parquet")),
         format!("BACKUP TO '{}'", at(&outside, "backup")),
-        // What was created before is there, and not read.
+        // Tables created before exist, but are not read.
         "SELECT * FROM o".to_owned(),
     ];
     for statement in &refused {
@@ -487,6 +488,6 @@ fn statements_reach_only_what_the_operator_allows() {
     let narrowed = run(&format!("SET thermocline.allowed_locations = 'none'; BACKUP TO '{}'", at(&inside, "second")));
     assert_eq!(narrowed.status.code(), Some(1));
     says(&text(&narrowed.stderr), &["allowed_locations is none"]);
-    // Nothing is lost by it.
+    // The refusal has lost nothing.
     assert_eq!(rows(Some(&database), "SELECT s FROM o"), "s\none\n");
 }

@@ -1,4 +1,4 @@
-//! Definitions that many sessions change at once: nobody waits for ever, and the catalog says what is there.
+//! Definitions that many sessions change at once: none waits for ever, and the catalog is consistent.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -24,7 +24,7 @@ fn statements_that_define_never_wait_for_each_other_in_a_circle() {
     std::fs::write(folder.path().join("t.csv"), "a,b\n1,2\n").unwrap();
     let location = folder.path().join("t.csv").display().to_string();
     let session = runtime().block_on(open(folder.path()));
-    // What each does all over again; a name may be somebody else's, or gone, which is an error.
+    // Statements that each session repeats; a name may belong to another session or be gone, which is an error.
     let table = |name: &str| format!("CREATE OR REPLACE EXTERNAL TABLE {name} STORED AS CSV LOCATION '{location}'");
     let work: [Vec<String>; 5] = [
         vec![table("t"), table("u"), "DROP TABLE u".into()],
@@ -52,7 +52,7 @@ fn statements_that_define_never_wait_for_each_other_in_a_circle() {
         });
     }
     for _ in 0..workers {
-        // Threads that wait for each other cannot be joined.
+        // Deadlocked threads cannot be joined.
         done.recv_timeout(Duration::from_secs(600)).expect("a statement waits for ever");
     }
     let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1";

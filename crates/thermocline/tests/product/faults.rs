@@ -1,4 +1,4 @@
-//! Storage nodes that are not there, die, hang, answer garbage, or are asked for what they must not do.
+//! Storage nodes that are missing, die, hang or answer garbage, and requests that they must refuse.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -126,7 +126,7 @@ async fn a_dropped_query_stops_at_the_node() {
         async move { session.run(&slow).await }
     });
     let pid = node.process.id();
-    // Ticks that the node works in half a second, once they are as wanted or patience ends.
+    // Ticks that the node works in half a second, once they are as wanted or time runs out.
     let work = |wanted: fn(u64) -> bool| async move {
         let mut ticks = 0;
         for _ in 0..40 {
@@ -142,7 +142,7 @@ async fn a_dropped_query_stops_at_the_node() {
     assert!(work(|ticks| ticks > 2).await > 2, "the node works on the query");
     query.abort();
     let _ = query.await;
-    // It would work for minutes if nobody told it.
+    // It would work for minutes if it were not told to stop.
     assert!(work(|ticks| ticks <= 2).await <= 2, "the node is idle after the query was dropped");
 }
 
@@ -194,7 +194,7 @@ async fn paths_that_leave_root_are_refused() {
     let sql = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://{}/../'", node.address);
     let error = session.run(&sql).await.unwrap_err().to_string();
     assert!(error.contains("ROOT"), "{error}");
-    // A link out of ROOT is not listed either.
+    // A link that leads out of ROOT is not listed either.
     let sql = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://{}'", node.address);
     let error = session.run(&sql).await.unwrap_err().to_string();
     assert!(error.contains("no PARQUET objects"), "{error}");
@@ -246,7 +246,7 @@ async fn forbidden_and_garbled_fragments_are_refused() {
     assert_eq!(status.code(), tonic::Code::PermissionDenied);
     assert!(status.message().contains("SortExec"), "{status}");
 
-    // So is a top-K of everything.
+    // Nor is a top-K of all rows.
     let sort: Arc<dyn ExecutionPlan> =
         Arc::new(SortExec::new(order, Arc::clone(scan.root())).with_fetch(Some(1 << 40)));
     let status = get(&node.address, fragment_request(root, scan.with_operator(&sort).unwrap().encode().unwrap())).await;
@@ -275,7 +275,7 @@ async fn forbidden_and_garbled_fragments_are_refused() {
         assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
         assert!(status.message().contains("dates/"), "{status}");
     }
-    // A Bloom filter that was made with another hash function would drop rows that it must keep.
+    // A Bloom filter made with another hash function would drop rows that must be kept.
     let key: Arc<dyn datafusion::physical_expr::PhysicalExpr> = Arc::new(Column::new("d_datekey", 0));
     let empty = thermocline_pushdown::BloomFilter::with_bytes(64);
     let bloom = Arc::new(thermocline_pushdown::BloomFilterExpr::new(vec![key], Arc::new(empty)));
@@ -287,12 +287,12 @@ async fn forbidden_and_garbled_fragments_are_refused() {
     assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
     assert!(status.message().contains("another hash function"), "{status}");
 
-    // A ticket that is none, and one that is far too large.
+    // An invalid ticket, and one that is far too large.
     assert_eq!(get(&node.address, vec![0xff; 64]).await.code(), tonic::Code::PermissionDenied);
     let status = get(&node.address, fragment_request(root, vec![7; 20 << 20])).await;
     assert!(matches!(status.code(), tonic::Code::OutOfRange | tonic::Code::ResourceExhausted), "{status}");
 
-    // The node is still well.
+    // The node still works.
     let session = session().await;
     let sql = create_table_sql(DATES, DataFormat::Parquet, &format!("thermocline://{}/dates", node.address));
     session.run(&sql).await.unwrap();
@@ -303,8 +303,8 @@ async fn forbidden_and_garbled_fragments_are_refused() {
 async fn groups_without_bound_are_sent_as_partial_states() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("t")).unwrap();
-    // One partition of half a million groups. Its stored bytes fit into the node's memory, the states
-    // do not fit beside them.
+    // One partition of half a million groups. Its stored bytes fit into the node's memory, but not together with the
+    // states.
     let keys: ArrayRef =
         Arc::new(StringArray::from_iter_values((0..1_000_000).map(|i| format!("group number {:020}", i % 500_000))));
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000_000));
@@ -318,7 +318,7 @@ async fn groups_without_bound_are_sent_as_partial_states() {
     let session = Database::in_memory().await.unwrap().session();
     let location = format!("thermocline://{}/t", node.address);
     session.run(&format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{location}'")).await.unwrap();
-    // Every group twice, in the same partition: a state that was sent early meets its other half here.
+    // Every group twice, in the same partition: a state that was sent early is merged with its other half here.
     let sql = "SELECT count(*), sum(n), sum(s), min(s) FROM \
                (SELECT k, count(*) n, sum(v) s FROM t WHERE v >= 1000 GROUP BY k)";
     let mut answers = vec![];

@@ -1,5 +1,5 @@
-//! Clients that ask a storage node for more than it has: it lives, keeps to its memory limit, and answers
-//! others meanwhile.
+//! Clients that ask a storage node for more than it has: it survives, keeps to its memory limit, and answers others
+//! meanwhile.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -22,7 +22,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Streaming};
 
 const LIMIT: u64 = 128 << 20;
-/// What a process takes beside what it counts: its code, stacks, buffers of sockets, the allocator's rests.
+/// Memory of a process outside of its accounting: code, stacks, socket buffers, allocator overhead.
 const BESIDE: u64 = 300 << 20;
 /// The hostile client's address; the others come from 127.0.0.1.
 const HOSTILE: &str = "127.0.0.2";
@@ -67,7 +67,7 @@ impl Attacked {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// Somebody else's query is answered, and memory is within its limit.
+    /// Checks that another client's query is answered and that memory is within its limit.
     async fn check(&self, what: &str) {
         let session = Database::in_memory().await.unwrap().session();
         let location = format!("thermocline://{}/t", self.node.address);
@@ -93,7 +93,7 @@ impl Attacked {
             partitions: vec![Range { row_groups: false, start: 0, end: self.table.size, first_row: 0 }],
             fragment: Fragment::scan(schema).encode().unwrap(),
             compression: Compression::None as i32,
-            // Hold back whatever there is.
+            // Would hold back every answer.
             answer_bytes_max: u64::MAX,
             ..FragmentRequest::default()
         };
@@ -109,7 +109,7 @@ fn ranges(object: &ObjectEntry, ranges: impl Iterator<Item = std::ops::Range<u64
 
 type Answer = Streaming<FlightData>;
 
-/// Asks the node, and reads nothing of the answers.
+/// Sends a request, and reads nothing of the answer.
 async fn unread(
     attacked: &Attacked,
     tickets: impl Iterator<Item = Vec<u8>>,
@@ -139,7 +139,7 @@ async fn first_error(mut answer: Answer) -> tonic::Status {
 #[tokio::test(flavor = "multi_thread")]
 async fn ranges_are_cut_not_believed() {
     let attacked = Attacked::start(&[]).await;
-    // Without end, in an object that is said to be as large.
+    // Unlimited, in an object of the claimed size.
     let endless = ObjectEntry { size: u64::MAX, ..attacked.table.clone() };
     let mut opened = unread(&attacked, std::iter::once(ranges(&endless, std::iter::once(0..u64::MAX)))).await;
     if let (Ok(answer), _client) = opened.remove(0) {
@@ -150,7 +150,7 @@ async fn ranges_are_cut_not_believed() {
     let outside = unread(&attacked, std::iter::once(ranges(&attacked.table, std::iter::once(0..u64::MAX)))).await;
     assert_eq!(outside[0].0.as_ref().unwrap_err().code(), Code::PermissionDenied);
 
-    // A byte in every 200 KiB of 8 GiB, which are read with all between; more than may be asked for.
+    // One byte in every 200 KiB of 8 GiB, which are read with everything in between; more than the node allows.
     let step = 200 << 10;
     let sparse =
         |count: u64| ranges(&attacked.sparse, (0..count).map(|n| n * step % (8 << 30)..n * step % (8 << 30) + 1));
@@ -169,7 +169,7 @@ async fn answers_that_nobody_reads() {
     attacked.check("300 transfers that nobody reads").await;
     let fragments = unread(&attacked, (0..300).map(|n| attacked.fragment(n))).await;
     attacked.check("300 fragments that nobody reads, too").await;
-    // They are there still: it was the node that had room for others.
+    // They are still there: the node had room for others.
     let began = raw.iter().chain(&fragments).filter(|(answer, _)| answer.is_ok()).count();
     assert!(began > 300, "{began} of 600 answers began");
 }
@@ -216,7 +216,7 @@ async fn connections_and_requests_have_limits() {
     drop((open, sockets));
 }
 
-/// A client that is told to come back does, and its query is answered.
+/// A client that is told to retry does so, and its query is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_node_is_waited_for() {
     let attacked = Attacked::start(&["--requests-per-client", "3"]).await;
@@ -268,7 +268,7 @@ async fn a_pager_gets_all_rows_and_can_be_left() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let interrupt = std::process::Command::new("kill").args(["-INT", &left.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
-    // Nobody has read a line.
+    // The pager has not read a line.
     assert_eq!(left.wait().unwrap().code(), Some(130));
 }
 
@@ -302,7 +302,7 @@ async fn descriptions_of_what_unfolds() {
         DescribeRequest { objects, format: Some(Format { csv: Some(csv) }), partition_bytes: 1 }.encode_to_vec()
     };
     let comma = Csv { delimiter: 44, ..Csv::default() };
-    // A byte each, and eight in memory.
+    // One byte each on the wire, and eight in memory.
     let fields = Csv { field_count: 15 << 20, fields: vec![1; 15 << 20], ..comma.clone() };
     let null_text = Csv { null_text: "x".repeat(15 << 20), ..comma.clone() };
     let nameless = vec![ObjectEntry::default(); 4 << 20];
@@ -319,7 +319,7 @@ async fn descriptions_of_what_unfolds() {
         }
         attacked.check(name).await;
     }
-    // Scans of one object in formats that differ, so that none is the other's.
+    // Scans of one object in different formats, so that none can be reused.
     let mut scans = vec![];
     for delimiter in 100..200 {
         let csv = Csv { delimiter, ..Csv::default() };
@@ -363,7 +363,7 @@ async fn connections_that_do_not_open() {
         tokio::io::AsyncWriteExt::write_all(&mut socket, sent).await.unwrap();
         assert!(is_closed(socket).await, "{sent:?}");
     }
-    // A byte now and then is no reason to wait.
+    // An occasional byte must not prolong the wait.
     let socket = tokio::net::TcpStream::connect(&attacked.node.address).await.unwrap();
     let (mut receives, mut sends) = socket.into_split();
     let drip = tokio::spawn(async move {
@@ -389,8 +389,8 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// Begins a `DoAction` whose body comes slowly or not at all, on a connection that answers pings; whether the
-/// node ends the request, in time.
+/// Begins a `DoAction` whose body comes slowly or not at all, on a connection that answers pings; returns whether the
+/// node ends the request in time.
 async fn is_ended(address: &str, body: &[u8]) -> bool {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let field = |name: &str, value: &str| {
@@ -437,7 +437,7 @@ async fn is_ended(address: &str, body: &[u8]) -> bool {
     ended
 }
 
-/// Bodies that never come, that come a byte at a time, and that do not end.
+/// Bodies that never come, that come one byte at a time, and that never end.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_do_not_come_whole() {
     let attacked = Attacked::start(&["--keepalive", "1s"]).await;
@@ -447,7 +447,7 @@ async fn requests_that_do_not_come_whole() {
     attacked.check("requests that do not come whole").await;
 }
 
-/// A disk that fills, as far as a process can tell, while an index is written.
+/// A full disk, simulated by a limit of the process, while an index is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_leaves_no_part_of_an_index() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The rules of the house that a compiler does not check: which crate may know which, which names
-//! in the documentation still exist, and what may stand in `Cargo.lock` once only.
+//! House rules that the compiler does not check: dependencies between crates, names in the documentation, and packages
+//! that may occur in `Cargo.lock` only once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -109,7 +109,7 @@ fn a_reversed_dependency_is_noticed() {
     }
 }
 
-/// Crates that know no plan.
+/// Crates without DataFusion.
 const WITHOUT_DATAFUSION: [&str; 11] = [
     "types",
     "syntax",
@@ -132,7 +132,7 @@ fn who_knows_no_plan_links_no_datafusion() {
     }
 }
 
-/// The rooms of a crate, which are the folders of its sources, and which of them each names in its code.
+/// Folders of a crate's sources, and the other folders that the code of each names.
 fn rooms(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let entries = fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path());
     let folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
@@ -160,7 +160,7 @@ fn collect(path: &Path, code: &mut String) {
     }
 }
 
-/// What can be reached from a room.
+/// Folders reachable from a folder.
 fn reachable<'r>(rooms: &'r BTreeMap<String, BTreeSet<String>>, from: &'r str) -> BTreeSet<&'r str> {
     let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(room) = next.pop() {
@@ -220,8 +220,8 @@ fn one_version_of_the_stack() {
     }
 }
 
-/// Relative links of Markdown files lead somewhere, and where they name a symbol after `#`-free
-/// link text in backticks, the file that they lead to has it.
+/// Relative links of Markdown files lead to existing files; if a link's text is a symbol in backticks, the file
+/// contains it.
 #[test]
 fn links_in_the_documentation_hold() {
     let root = root();
@@ -243,7 +243,7 @@ fn links_in_the_documentation_hold() {
             {
                 let name = symbol.rsplit("::").next().unwrap().trim_end_matches("()");
                 let code = fs::read_to_string(&path).unwrap();
-                // Or it is the module itself.
+                // Or the file is the module itself.
                 let is_module = path.components().any(|part| part.as_os_str() == name);
                 let has = is_module || has_word(&code, name);
                 assert!(has, "{}: {} has no {symbol}", page.display(), path.display());
@@ -253,7 +253,7 @@ fn links_in_the_documentation_hold() {
     assert!(links > 20, "the documentation links to the code");
 }
 
-/// Whether a name stands in code by itself, and not only as a part of others.
+/// Whether a name occurs in code as a whole word.
 fn has_word(code: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name)

@@ -19,7 +19,7 @@ const COLUMNS: &str =
     "(id BIGINT, k INT, m DECIMAL(12, 2), d DATE, t TIMESTAMP(6), s VARCHAR, f DOUBLE, b BOOLEAN, pad VARCHAR)";
 const INDEXED: [&str; 7] = ["id", "k", "m", "d", "t", "s", "f"];
 
-/// DuckDB's rows `first..last`, every 13th value NULL, texts with what CSV has to quote.
+/// DuckDB's rows `first..last`, every 13th value NULL, with texts that CSV must quote.
 fn source(first: u32, last: u32) -> String {
     format!(
         "SELECT i AS id, \
@@ -36,8 +36,8 @@ fn source(first: u32, last: u32) -> String {
     )
 }
 
-/// Writes one object in both formats. The Parquet object has pages of 250 rows and says where they
-/// are, so that some can be left unread; DuckDB's has one page per column and row group.
+/// Writes one object in both formats. The Parquet object has pages of 250 rows with a page index, so that some can be
+/// skipped; DuckDB's has one page per column and row group.
 fn write_object(duckdb: &mut Oracle, root: &Path, name: &str, first: u32, last: u32) {
     let [parquet, csv] = ["parquet", "csv"].map(|format| {
         std::fs::create_dir_all(root.join(format)).unwrap();
@@ -94,7 +94,7 @@ async fn run(session: &Session, sql: &str) -> QueryResult {
     session.run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// The statement fails and the message holds every part.
+/// Checks that the statement fails and the message contains every part.
 async fn fails(session: &Session, sql: &str, parts: &[&str]) {
     let error = session.run(sql).await.expect_err(sql).to_string();
     for part in parts {
@@ -102,7 +102,7 @@ async fn fails(session: &Session, sql: &str, parts: &[&str]) {
     }
 }
 
-/// What `system.indexes` says of one index: objects, indexed, stale.
+/// The row of one index in `system.indexes`: objects, indexed, stale.
 async fn counts(session: &Session, name: &str) -> [String; 3] {
     let sql = format!("SELECT objects, objects_indexed, objects_stale FROM system.indexes WHERE index_name = '{name}'");
     let rows = canonical(&run(session, &sql).await);
@@ -110,7 +110,7 @@ async fn counts(session: &Session, name: &str) -> [String; 3] {
     [0, 1, 2].map(|column| rows[0][column].clone().unwrap_or_else(|| "NULL".into()))
 }
 
-/// Waits for the background to index all of `objects`; whether it ever does is what is tested.
+/// Waits until the background task has indexed all of `objects`; a timeout fails the test.
 async fn caught_up(session: &Session, name: &str, objects: &str) {
     for _ in 0..1200 {
         run(session, "SELECT count(*) FROM t WHERE id = 1").await;
@@ -215,7 +215,7 @@ async fn selective_queries_read_less() {
                 if mode == "pushdown" {
                     assert!(with.bytes_scanned * 2 < without.bytes_scanned, "{context}");
                 } else {
-                    // Rather than load whole columns for a handful of rows.
+                    // Instead of loading whole columns for a few rows.
                     assert!(with.bytes_from_storage * 2 < without.bytes_from_storage, "{context}");
                     assert_eq!(with.segments_admitted, 0, "{context}");
                 }
@@ -226,7 +226,7 @@ async fn selective_queries_read_less() {
         let plan = run(&session, "EXPLAIN ANALYZE SELECT pad FROM t WHERE k = 77").await;
         let text = format!("{:?}", canonical(&plan));
         assert!(text.contains("partitions_indexed=") && text.contains("index_bytes_read="), "{text}");
-        // What is cached is used, index or not.
+        // Cached columns are used, with or without an index.
         session.set("mode", "caching").unwrap();
         run(&session, "SELECT k, pad FROM t").await;
         session.set("mode", "hybrid").unwrap();
@@ -248,7 +248,7 @@ async fn indexes_follow_their_objects() {
         run(&session, "CREATE INDEX by_k ON t (k)").await;
         session.set("mode", "pushdown").unwrap();
 
-        // Overwritten, added and removed: right at once, indexed again sometime.
+        // Overwritten, added and removed: correct at once, indexed again later.
         write_object(&mut duckdb, root.path(), "part-1", 100_000, 115_000);
         write_object(&mut duckdb, root.path(), "part-9", 200_000, 201_000);
         for other in ["parquet", "csv"] {
@@ -263,7 +263,7 @@ async fn indexes_follow_their_objects() {
         assert_same(canonical(&result), expected.clone(), false, format);
         assert_eq!(result.stats.partitions_indexed, result.stats.partitions(Route::Pushdown), "{:?}", result.stats);
 
-        // Damaged on disk: right at once, made again sometime.
+        // Damaged on disk: correct at once, rebuilt later.
         let files = std::fs::read_dir(root.path().join(format!("{format}/.thermocline/index"))).unwrap();
         for file in files {
             let file = file.unwrap().path();
@@ -275,7 +275,7 @@ async fn indexes_follow_their_objects() {
         assert_eq!(result.stats.partitions_indexed, 0);
         caught_up(&session, "by_k", "3").await;
 
-        // A session that opens the database later finds all of it.
+        // A session that opens the database later finds all indexes.
         drop(session);
         let reopened = self::session(Some(directory.path())).await;
         assert_eq!(counts(&reopened, "by_k").await, ["3", "3", "0"]);
@@ -320,7 +320,7 @@ async fn sessions_share_index_objects() {
         assert_same(canonical(&result), expected.clone(), false, sql);
         assert!(result.stats.partitions_indexed > 0);
     }
-    // One drops what both use: the other goes on, and has it made again.
+    // One session drops an index that both use: the other works on, and gets it rebuilt.
     run(&a, "DROP INDEX by_k").await;
     let result = run(&b, sql).await;
     assert_same(canonical(&result), expected.clone(), false, sql);
@@ -357,7 +357,7 @@ async fn what_cannot_be_indexed_is_named() {
     .await;
     fails(&session, "CREATE INDEX i ON lists (l)", &["column 'l'", "cannot be indexed"]).await;
 
-    // No place for an index: ROOT cannot be written (for nobody: a file is in the way).
+    // No place for an index: ROOT is not writable (even for root: a file is in the way).
     let blocked = tempfile::tempdir().unwrap();
     write_object(&mut duckdb, blocked.path(), "part-0", 0, 100);
     std::fs::write(blocked.path().join(".thermocline"), "").unwrap();

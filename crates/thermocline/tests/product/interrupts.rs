@@ -1,4 +1,4 @@
-//! Ctrl-C while a statement of row tables runs: it stops, nothing of it is kept, and the session goes on.
+//! Ctrl-C while a statement of row tables runs: it stops without effect, and the session goes on.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const ENDLESS: [&str; 5] = [
      generate_series(1, 10000) b",
     "CREATE TABLE made (PRIMARY KEY (n)) AS SELECT a.value * 10000 + b.value AS n FROM generate_series(1, 1000) a, \
      generate_series(1, 10000) b",
-    // Joins that yield no row, and a count of more rows than anybody waits for.
+    // Joins that yield no row, and a count of more rows than could be counted in time.
     "SELECT count(*) FROM n a, n b, n c, n d WHERE a.n + b.n + c.n + d.n = 7",
     "SELECT count(*) FROM n a, n b, n c, n d",
 ];
@@ -86,7 +86,7 @@ fn the_shell_goes_on() {
         shell.hears("so far | 1000 | 0");
         shell.hears("thermocline> ");
     }
-    // Inside a transaction it is lost as by any other error.
+    // Inside a transaction it fails the transaction like any other error.
     shell.types("BEGIN; UPDATE n SET v = 7 WHERE n = 2; CALL turn();\r");
     std::thread::sleep(Duration::from_millis(700));
     shell.types("\x03");
@@ -115,7 +115,7 @@ fn a_script_in_the_shell_is_run_and_canceled() {
     shell.types("\x03");
     shell.hears("cancel");
     assert!(!shell.hears("thermocline> ").contains("never"), "a script ends where it is canceled");
-    // What stands before an error of syntax is run here too.
+    // Statements before a syntax error run here too.
     shell.types("SELECT 'be' || 'fore' AS a; SELEC 2;\r");
     shell.hears("before");
     shell.hears("SELEC");

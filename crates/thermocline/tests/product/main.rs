@@ -1,7 +1,7 @@
-//! The product from outside: its library, its program, its servers.
+//! Tests of the product from outside: its library, its program, its servers.
 //!
 //! One executable, because each costs a link of the whole engine and a third of a gigabyte of disk. `random` and
-//! `semantics` are of their own: they run for minutes and have settings.
+//! `semantics` are separate: they run for minutes and have settings.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

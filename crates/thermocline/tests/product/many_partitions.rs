@@ -1,5 +1,5 @@
-//! Objects of many partitions, and many objects: partitions share requests, fragments travel once,
-//! footers are decoded once, and no row changes by any of it.
+//! Objects of many partitions, and many objects: partitions share requests, fragments travel once, footers are decoded
+//! once, and no row changes.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,7 +16,7 @@ use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Route;
 use thermocline_storage::{NodeConfig, Root, StorageNode, serve};
 
-/// Row groups of the Parquet object, and about as many pieces of the CSV object.
+/// Row groups of the Parquet object, and approximate pieces of the CSV object.
 const PARTITIONS: i64 = 120;
 const ROWS: i64 = 40;
 
@@ -35,7 +35,7 @@ fn parquet(path: &Path, columns: usize) {
         if columns > 100 {
             return RecordBatch::try_from_iter(named).unwrap();
         }
-        // So that none goes together with its neighbours.
+        // So that no partition is merged with its neighbours.
         let digits = |seed: u64| format!("{:016x}", (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
         let noise = |row| (0..150).map(|at| digits(((group * ROWS + row) * 150 + at) as u64)).collect::<String>();
         let padding: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(noise)));

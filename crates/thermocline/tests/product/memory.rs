@@ -1,5 +1,4 @@
-//! Memory of queries over cached columns: operators that buffer rows are charged as much for them as for
-//! rows read from storage.
+//! Memory of queries over cached columns: operators that buffer rows are charged as much as for rows read from storage.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
@@ -14,7 +13,7 @@ use thermocline_compute::EngineSettings;
 use thermocline_database::{Database, OpenOptions, Session, Statement};
 use thermocline_pushdown::Route;
 
-/// Two objects of so many rows each: eight chunks a segment.
+/// Two objects of this many rows each: eight chunks per segment.
 const ROWS: usize = 60_000;
 
 /// Integers, decimals, short strings, strings of a dictionary and long ones, with NULLs.
@@ -54,9 +53,9 @@ async fn session() -> Session {
     for sql in [
         format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{directory}/t/'"),
         format!("CREATE EXTERNAL TABLE few STORED AS PARQUET LOCATION '{directory}/few.parquet'"),
-        // What a sort sets aside for merging would hide what it is charged for rows.
+        // The reservation of a sort for merging would hide its charge for rows.
         "SET datafusion.execution.sort_spill_reservation_bytes = 65536".to_owned(),
-        // The left side of a nested loop join is the one that is held.
+        // A nested loop join buffers its left side.
         "SET datafusion.optimizer.join_reordering = false".to_owned(),
     ] {
         session.run(&sql).await.unwrap();
@@ -98,7 +97,7 @@ async fn limit(session: &Session, kib: usize) {
 
 const LARGE_KIB: usize = 1 << 20;
 
-/// The smallest limit, to within 2 %, for which `works` says so; it does for a GiB.
+/// The smallest limit, to within 2 %, for which `works` returns true; it does for a GiB.
 async fn smallest_kib(session: &Session, works: impl AsyncFn(&Session) -> bool) -> usize {
     let (mut fails, mut suffices) = (16, LARGE_KIB);
     while suffices - fails > 1 + suffices / 50 {
@@ -124,7 +123,7 @@ async fn spills(session: &Session, sql: &str) -> Result<usize, String> {
     Ok(counts.sum())
 }
 
-/// Runs `sql` in mode `hybrid` until it runs from the cache alone.
+/// Runs `sql` in mode `hybrid` until it needs only the cache.
 async fn warm(session: &Session, sql: &str, ordered: bool) -> Rows {
     limit(session, LARGE_KIB).await;
     set(session, "thermocline.mode", "hybrid").await;
@@ -190,7 +189,7 @@ async fn sorting_cached_columns_spills_no_sooner() {
     }
 }
 
-/// Memory that is set is shared as what a session begins with is: no sort takes what another needs.
+/// A limit that is set is shared like the initial one: no sort takes another's memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_that_is_set_is_shared_fairly() {
     let session = session().await;
@@ -211,7 +210,7 @@ async fn a_limit_that_is_set_is_shared_fairly() {
     assert!(matches!(pool.memory_limit(), MemoryLimit::Finite(limit) if limit == begun));
 }
 
-/// A column of text that takes six times what its share of the stored bytes suggests.
+/// A text column that takes six times the memory suggested by its share of the stored bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_that_outgrows_the_cache_hands_its_columns_on() {
     let directory = tempfile::tempdir().unwrap();
@@ -241,7 +240,7 @@ async fn a_load_that_outgrows_the_cache_hands_its_columns_on() {
     assert_eq!(loaded.partitions(Route::Load), 1, "it seemed to fit");
     assert_eq!((loaded.segments_admitted, loaded.bytes_from_storage), (0, pullup.bytes_from_storage));
     assert_eq!(small.engine().cache().bytes(), (0, 0));
-    // A query that waits for the load learns that nothing comes, and reads for itself.
+    // A query that waits for the load learns that it failed, and reads for itself.
     let (a, b) = tokio::join!(rows(&small, sql, true), rows(&small, sql, true));
     assert_eq!((a.as_ref(), b.as_ref()), (Ok(&expected), Ok(&expected)));
     assert!(small.engine().cache().bytes_max() <= 4 << 20);

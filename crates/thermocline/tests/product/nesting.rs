@@ -1,5 +1,5 @@
-//! Statements of many levels, which take time and memory by their length: the parser, the binder or a name must not double
-//! what there is with each level, nor recurse where nothing counts.
+//! Statements of many levels must take time and memory in proportion to their length: parser, binder and names must not
+//! double their work with each level, nor recurse without a limit.
 
 use thermocline_database::Database;
 
@@ -32,7 +32,7 @@ async fn levels_double_nothing() {
                 format!("now(){}", " AT TIME ZONE 'utc'".repeat(levels.min(48))),
                 format!("{}'1 day'", "interval ".repeat(levels * 10)),
             ] {
-                // An answer or an error: what matters is that there is one.
+                // An answer or an error: only a hang or crash would matter.
                 drop(session.run(&format!("SELECT {expression}{from}")).await);
             }
         }

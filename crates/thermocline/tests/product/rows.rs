@@ -1,5 +1,5 @@
-//! Row tables through the command line: statements of every kind, both engines in one session, what is
-//! kept, and what is refused.
+//! Row tables through the command line: statements of every kind, both engines in one session, durability, and
+//! refusals.
 
 use std::io::Write;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn a_transaction_is_kept_whole_or_not_at_all() {
         SELECT count(*) AS n, sum(balance) AS s FROM accounts;"
     );
     assert_eq!(rows(None, &script), "s\n0.00\nn,s\n2,120.50\n");
-    // Also where the other engine reads what the transaction has changed.
+    // Also when the other engine reads the transaction's changes.
     let script = format!(
         "{ACCOUNTS} BEGIN; INSERT INTO accounts VALUES (4, 'Cleo', 1);
         SELECT id, row_number() OVER (ORDER BY id DESC) AS place FROM accounts ORDER BY place LIMIT 2; ROLLBACK;
@@ -70,7 +70,7 @@ fn a_transaction_is_kept_whole_or_not_at_all() {
     assert!(failed.contains("duplicate key") && failed.contains("k_pkey"), "{failed}");
 }
 
-/// What a filter does not let through has no errors.
+/// Rows removed by a filter cause no errors.
 #[test]
 fn nothing_is_computed_below_a_filter() {
     let script = "CREATE TABLE t (id BIGINT PRIMARY KEY, a INTEGER, b INTEGER, c TEXT);
@@ -132,7 +132,7 @@ fn rows_of_external_tables_are_inserted_all_or_none() {
     let database = folder.path().join("db");
     let table = "CREATE TABLE k (i BIGINT PRIMARY KEY, s VARCHAR(3)) PARTITION BY (i)";
     rows(Some(&database), &format!("{table}; {external}"));
-    // The last hundred do not fit, and the first of them ends it.
+    // The last hundred do not fit, and the first of them ends the statement.
     let failed = error(Some(&database), "INSERT INTO k SELECT i, s FROM t");
     assert!(failed.contains("VARCHAR(3)") || failed.contains("too long"), "{failed}");
     let failed = error(Some(&database), "INSERT INTO k SELECT s, i FROM t");
@@ -189,7 +189,7 @@ fn queries_of_many_rows_read_a_snapshot_unseen() {
     let fill = "CREATE TABLE big (k BIGINT, v BIGINT, PRIMARY KEY (k) USING BTREE) PARTITION BY (k);
         INSERT INTO big SELECT value, value % 7 FROM generate_series(1, 30000);";
     let plan = |sql: &str| rows(None, &format!("{fill} EXPLAIN {sql}"));
-    // By estimate, and by what it turns out to read; the second changes engines while it runs.
+    // By estimate, and by rows actually read; the second changes engines while it runs.
     assert!(plan("SELECT v, count(*) FROM big GROUP BY v").contains("RowScanExec: table=big"));
     assert!(plan("ANALYZE SELECT sum(v) FROM big WHERE k > 1").contains("RowScanExec: table=big"));
     for by_key in ["SELECT v FROM big WHERE k IN (1, 2, 30000)", "SELECT k FROM big ORDER BY k DESC LIMIT 3"] {
@@ -200,7 +200,7 @@ fn queries_of_many_rows_read_a_snapshot_unseen() {
         SELECT v, count(*) AS n FROM big GROUP BY v ORDER BY v LIMIT 2; SELECT k FROM big WHERE v = 3 ORDER BY k LIMIT 2";
     let outside = rows(None, &format!("{fill} {queries}"));
     assert_eq!(outside, "n,s\n30000,450015000\ns\n89999\nv,n\n0,4285\n1,4286\nk\n3\n10\n");
-    // Inside a transaction the row engine runs them, and sees what it changed.
+    // Inside a transaction the row engine runs them, and sees the transaction's changes.
     assert_eq!(rows(None, &format!("{fill} BEGIN; {queries}; COMMIT")), outside);
     let changed = "BEGIN; UPDATE big SET v = 0; SELECT sum(v) AS s FROM big; ROLLBACK; SELECT sum(v) > 0 AS s FROM big";
     assert_eq!(rows(None, &format!("{fill} {changed}")), "s\n0\ns\ntrue\n");

@@ -1,8 +1,8 @@
-//! The scripts of `tests/scripts`, in the format of sqllogictest, through the session that users get: each in
-//! every mode, each query twice, so that the second finds what the first has cached.
+//! The scripts of `tests/scripts`, in the format of sqllogictest, through a user's session: each in every mode, each
+//! query twice, so that the second run finds the first one's cache.
 //!
-//! Beside the format's records there is `file PATH`, which writes the lines below it to `DIR/PATH`. `DIR` in a
-//! statement is a directory of the script's own.
+//! In addition to the format's records, `file PATH` writes the following lines to `DIR/PATH`. `DIR` in a statement is a
+//! directory of the script's own.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use thermocline_compute::QueryResult;
 use thermocline_database::{Database, Session};
 use thermocline_pushdown::Mode;
 
-/// Runs the records of a script, which are parted by empty lines; how many there are.
+/// Runs the records of a script, which are separated by empty lines; returns their number.
 async fn run(script: &str, mode: Mode) -> Result<usize, String> {
     let directory = tempfile::tempdir().unwrap();
     let session = Database::in_memory().await.unwrap().session();

@@ -1,4 +1,4 @@
-//! Many sessions of one database at once: rows are right, limits hold, and nobody's settings are another's.
+//! Many concurrent sessions of one database: rows are right, limits hold, and settings do not leak between sessions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use crate::support::oracle::{Oracle, Row};
 use crate::support::rows::{assert_result, canonical};
 use thermocline_database::{Action, Database, OpenOptions, Session};
 
-/// Sessions at once.
+/// Concurrent sessions.
 const SESSIONS: i64 = 300;
 /// Rounds of each.
 const ROUNDS: i64 = 4;
-/// Less than what the queries need of the objects.
+/// Less than the queries' working set.
 const CACHE_SIZE: usize = 600_000;
 
 const QUERIES: [&str; 4] = [
@@ -45,7 +45,7 @@ fn objects(directory: &Path, duckdb: &mut Oracle) {
     duckdb.query(&format!("CREATE VIEW t AS SELECT * FROM read_parquet('{}/*.parquet')", directory.display()));
 }
 
-/// A query of the analytic engine sees what the transaction that it is in has changed.
+/// A query of the analytic engine sees the changes of its transaction.
 async fn sees_its_transaction(session: &Session, number: i64) {
     loop {
         run(session, "BEGIN").await;
@@ -54,13 +54,13 @@ async fn sees_its_transaction(session: &Session, number: i64) {
         run(session, "ROLLBACK").await;
         match inside {
             Ok(inside) => return assert_eq!(one(&canonical(&inside)), "-1", "session {number}"),
-            // Another transaction has what it needs, and needs what it has.
+            // Another transaction holds a partition that it needs, and needs one that it holds.
             Err(error) => assert_eq!(error.action(), Action::Retry, "session {number}: {error}"),
         }
     }
 }
 
-/// What one session does: its own settings, queries of objects, its own rows, and one row of all.
+/// Work of one session: its own settings, queries of objects, its own rows, and one shared row.
 async fn work(session: Session, number: i64, expected: BTreeMap<&'static str, Vec<Row>>) {
     let mode = ["hybrid", "caching", "pushdown", "pullup"][number as usize % 4];
     let switch = ["on", "off"][number as usize / 4 % 2];
@@ -89,7 +89,7 @@ async fn work(session: Session, number: i64, expected: BTreeMap<&'static str, Ve
             sees_its_transaction(&session, number).await;
         }
     }
-    // What it has set is what it has, and nobody else's.
+    // Its settings are its own, and unaffected by others.
     for (name, value) in [("mode", mode), ("bitmaps", switch), ("statement_timeout", timeout.as_str())] {
         let seen =
             run(&session, &format!("SELECT source FROM system.settings WHERE name = 'thermocline.{name}'")).await;
@@ -130,7 +130,7 @@ async fn many_sessions_of_one_database() {
     let sum: i64 = (0..SESSIONS).map(|number| number * ROUNDS).sum();
     assert_eq!(one(&run(&first, "SELECT sum(n) FROM own").await), sum.to_string());
     assert_eq!(one(&run(&first, "SHOW mode").await), "hybrid", "nobody's setting is another's");
-    // One cache, whose limit held, and one list of what has run.
+    // There is one cache, whose limit held, and one list of queries.
     let cache = first.engine().cache();
     assert!(cache.bytes().0 > 0 && cache.bytes_max() <= CACHE_SIZE, "{} bytes at most", cache.bytes_max());
     let failed = run(&first, "SELECT count(*) FROM system.queries WHERE error NOT LIKE '%run it again%'").await;
@@ -145,7 +145,7 @@ async fn queries_wait_for_their_turn_no_longer_than_they_may() {
     let (first, second) = (database.session(), database.session());
     let statement =
         thermocline_database::Statement::parse("SELECT * FROM generate_series(1, 100000000)").unwrap().remove(0);
-    // It has its turn as long as somebody may take its rows.
+    // It keeps its turn while its rows may be read.
     let rows = first.stream(statement).await.unwrap();
     second.set("statement_timeout", "200ms").unwrap();
     let error = second.run("SELECT 1").await.unwrap_err();
@@ -154,7 +154,7 @@ async fn queries_wait_for_their_turn_no_longer_than_they_may() {
     let waiting = tokio::spawn(async move { second.run("SELECT 1").await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished(), "it did not wait");
-    // Whoever wants to know what goes on does not wait.
+    // Queries of system tables do not wait.
     let third = database.session();
     assert_eq!(
         one(&run(&third, "SELECT count(*) FROM system.settings WHERE name LIKE '%queries_in_flight'").await),
@@ -199,7 +199,7 @@ async fn settings_of_a_database_are_kept_and_given_ones_take_their_place() {
     ] {
         run(&one_session, sql).await;
     }
-    // What is shared changes at once, what is a session's for those that begin.
+    // Shared settings change at once, session settings for later sessions.
     assert_eq!(one(&run(&other, "SHOW cache_size").await), "3MiB");
     assert_eq!(other.engine().cache().limit(), 3 << 20);
     assert_eq!(one(&run(&other, "SHOW mode").await), "hybrid");
@@ -237,13 +237,13 @@ async fn settings_of_a_database_are_kept_and_given_ones_take_their_place() {
     database.close().await.unwrap();
     drop(database);
 
-    // What somebody has written into the file is named if it does not fit.
+    // An invalid line that somebody wrote into the file is named.
     std::fs::write(directory.path().join("settings.sql"), "-- mine\nALTER DATABASE SET cachesize = '1GiB';\n").unwrap();
     let error = Database::open(options, |_| {}).await.unwrap_err().to_string();
     assert!(error.contains("settings.sql, line 2") && error.contains("did you mean cache_size"), "{error}");
 }
 
-/// `docs/settings.md` has every setting with its default, its values and what it is, and no other.
+/// `docs/settings.md` has every setting with its default, values and description, and no other.
 #[tokio::test]
 async fn every_setting_is_documented() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");

@@ -1,4 +1,4 @@
-//! What people see of results, and how scripts run.
+//! Output of results for people, and the execution of scripts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -42,7 +42,7 @@ fn columns_without_a_name_are_headed_as_postgresql_does_in_every_format_and_engi
     }
 }
 
-/// A script that says `SELECT n` for each of these, and `SELEC` behind.
+/// A script with `SELECT n` for each of these, followed by `SELEC`.
 fn failing(numbers: &[u64]) -> String {
     let selects: Vec<String> = numbers.iter().map(|n| format!("SELECT {n} AS n;\n")).collect();
     selects.concat() + "SELEC 9;\nSELECT 10 AS n;\n"
@@ -64,14 +64,14 @@ fn a_script_runs_up_to_its_first_error_also_one_of_syntax() {
     let done = sql(&[], "SELECT 1 AS n; SELECT 'two");
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), "n\n1\n"));
     assert!(text(&done.stderr).contains("unterminated string literal"), "{}", text(&done.stderr));
-    // An error of running comes first if it stands first, and says where it is.
+    // An execution error before a syntax error is reported first, with its place.
     let done = sql(&[], "SELECT 1 AS n;\nSELECT x;\nSELEC 2;");
     let said = text(&done.stderr);
     assert!(
         text(&done.stdout) == "n\n1\n" && said.contains("(in statement 2, line 2)") && !said.contains("SELEC 2"),
         "{said}"
     );
-    // An argument is read to its end before.
+    // An argument is parsed completely first.
     let done = sql(&["-c", "SELECT 1 AS n; SELEC 2"], "");
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), ""));
 }
@@ -151,14 +151,14 @@ impl Open {
         self.lines.recv_timeout(Duration::from_millis(300)).is_err()
     }
 
-    /// Bytes of memory, at most until now.
+    /// Maximum bytes of memory so far.
     fn memory_max(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 
-    /// How it ends, with standard input still open: its code and what it said.
+    /// The end, with standard input still open: exit code and messages.
     fn ends(mut self) -> (Option<i32>, String) {
         let input = self.child.stdin.take();
         let mut said = String::new();
@@ -196,7 +196,7 @@ fn a_statement_runs_as_soon_as_its_end_is_read() {
     open.write("SELECT 'grö");
     open.write("ße' AS a;");
     assert_eq!(open.row(), "a=größe");
-    // The first error ends the script, and nobody waits for the rest.
+    // The first error ends the script without waiting for the rest.
     open.write("SELECT 5 AS a;\nSELECT x;");
     assert_eq!(open.row(), "a=5");
     let (code, said) = open.ends();
@@ -218,13 +218,13 @@ fn a_script_on_standard_input_ends_before_its_input_does() {
         let (found, said) = open.ends();
         assert!(found == Some(code) && said.contains(says), "{script}: {found:?}: {said}");
     }
-    // Bytes that are no text.
+    // Bytes that are not text.
     let mut open = Open::start();
     open.child.stdin.as_mut().unwrap().write_all(b"SELECT 1 AS a;\nSELECT '\xff';").unwrap();
     assert_eq!(open.row(), "a=1");
     let (code, said) = open.ends();
     assert!(code == Some(1) && said.contains("standard input: line 2 is not UTF-8 text: byte 0xff"), "{said}");
-    // Ctrl-C while it waits for more.
+    // Ctrl-C while it waits for more input.
     let mut open = Open::start();
     open.write("SELECT 1 AS a; SELECT");
     assert_eq!(open.row(), "a=1");

@@ -1,5 +1,5 @@
-//! Many clients, some of them killed, against one storage node with two pushdown slots: no wrong
-//! row, and nothing held when they are gone.
+//! Many clients, some of them killed, against one storage node with two pushdown slots: no wrong rows, and no resources
+//! held when they are gone.
 //!
 //! `THERMOCLINE_SOAK_SECONDS=600 THERMOCLINE_SOAK_CLIENTS=64 THERMOCLINE_TPCH_SCALE=0.1` is the long
 //! run. The seed of the clients' choices is printed; `THERMOCLINE_SEED` sets it.
@@ -19,7 +19,7 @@ use thermocline_workloads::Workload;
 use thermocline_workloads::generate::Format;
 
 const PUSHDOWN_SLOTS: &str = "2";
-/// Memory that a node may keep after a soak: caches of descriptions and what its allocator holds.
+/// Memory that a node may keep after a soak: cached descriptions and the allocator's free memory.
 const RESIDENT_GROWTH_MAX: u64 = 300 << 20;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -45,7 +45,7 @@ fn client(definitions: &str, mode: &str, sql: &str) -> Command {
     command
 }
 
-/// The rows of a finished client, in an order of their own: not every query has one.
+/// Rows of a finished client, sorted: not every query has an order.
 fn rows(command: &mut Command, context: &str) -> Vec<String> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{context}: {}", String::from_utf8_lossy(&output.stderr));
@@ -63,11 +63,11 @@ struct Counts {
     answered: AtomicU64,
     killed: AtomicU64,
     queue_longest: AtomicU64,
-    /// How often the node told its queue.
+    /// Number of status replies of the node.
     looks: AtomicU64,
 }
 
-/// One client after the other until `end`; one in four is killed on the way.
+/// One client after the other until `end`; one in four is killed while running.
 fn keep_asking(
     mut rng: StdRng,
     end: Instant,
@@ -95,8 +95,8 @@ fn keep_asking(
     }
 }
 
-/// What the node says of itself: queue, both kinds of slots, memory, and the longest queue allowed;
-/// `None` if it did not say so in the time that a system table waits.
+/// The node's status: queue, both kinds of slots, memory, and the longest queue allowed; `None` if it did not answer
+/// within the timeout of system tables.
 async fn status(observer: &Session) -> Option<[u64; 5]> {
     let sql = "SELECT queue_length, pushdown_slots_used, pushback_slots_used, memory_used, queue_max \
                FROM system.storage_nodes WHERE NOT embedded";
@@ -111,7 +111,7 @@ async fn status(observer: &Session) -> Option<[u64; 5]> {
     }))
 }
 
-/// Whether the node says that nothing waits or runs, and that no memory is held.
+/// Whether the node reports that nothing waits or runs, and that no memory is held.
 async fn is_idle(observer: &Session) -> bool {
     matches!(status(observer).await, Some([0, 0, 0, 0, _]))
 }
@@ -160,7 +160,7 @@ async fn clients_that_vanish_leave_nothing_behind() {
         });
     });
 
-    // A killed client's connection is closed by its system at once; the node then drops its work.
+    // The system closes a killed client's connection at once; the node then drops its work.
     let patience = Instant::now() + Duration::from_secs(30);
     while !is_idle(&observer).await && Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(100)).await;

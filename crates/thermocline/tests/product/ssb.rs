@@ -13,7 +13,7 @@ async fn everywhere(format: Format) {
     let everywhere = Everywhere::new(&Workload::SSB, format);
     everywhere.embedded_and_spread().await;
 
-    // The folder above the data is the S3 server's root, so that the data is a bucket.
+    // The parent folder of the data is the S3 server's root, so that the data is a bucket.
     let data = data::ssb(format);
     let bucket = data.file_name().unwrap().to_str().unwrap();
     let server = S3Server::start(data.parent().unwrap());

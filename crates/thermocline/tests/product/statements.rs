@@ -1,4 +1,4 @@
-//! Statements that have to do with the standard streams: notices of tables that are copied, and COPY.
+//! Statements that use the standard streams: notices about replicated tables, and COPY.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -27,7 +27,7 @@ fn tables_that_every_partition_has_are_told_of_once() {
     assert_eq!(said.matches("has been written by 1000 statements").count(), 1, "{said}");
 }
 
-/// Runs a script with something on its standard input.
+/// Runs a script with this standard input.
 fn fed(directory: &Path, script: &str, input: &[u8]) -> Output {
     let mut child = Command::new(BINARY)
         .arg("sql")
@@ -38,7 +38,7 @@ fn fed(directory: &Path, script: &str, input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody reads it after an error.
+    // It is not read after an error.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }

@@ -1,5 +1,5 @@
-//! CSV objects as they occur: compressed, quoted, with zones and with text that stands for NULL; and
-//! entries of a location that are not read.
+//! CSV objects as they occur: compressed, quoted, with zones and with text that means NULL; and entries of a location
+//! that are not read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,7 +25,7 @@ async fn fresh() -> Session {
     session("16MiB", PushbackPolicy::Adaptive).await
 }
 
-/// Rows of random records, some of which have line breaks within quotes.
+/// Random records, some with line breaks within quotes.
 fn text(seed: u64, first: u64, rows: u64) -> String {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut text = "id,k,price,day,note\n".to_owned();
@@ -87,7 +87,7 @@ fn create(location: &str, options: &str) -> String {
     format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}' {options}")
 }
 
-/// The same rows as plain text, and in each compression, and in a mixture of all of them.
+/// The same rows as plain text, in each compression, and in a mixture of all.
 struct Objects {
     folder: tempfile::TempDir,
     expected: Vec<Vec<Row>>,
@@ -117,7 +117,7 @@ impl Objects {
             write("mixed", &format!("{part}.{extension}"), &bytes);
         }
         let mut duckdb = Oracle::start();
-        // DuckDB reads the same objects, compressed by others than itself, as far as it can.
+        // DuckDB reads the same objects where it can, compressed by other programs.
         let columns = "columns = {'id': 'BIGINT', 'k': 'BIGINT', 'price': 'DOUBLE', 'day': 'DATE', 'note': 'VARCHAR'}";
         let read = |files: &str| {
             format!(
@@ -150,7 +150,7 @@ async fn compressed_objects_in_every_mode() {
             let session = session("64KiB", pushback).await;
             session.run(&create(location.to_str().unwrap(), "")).await.unwrap();
             check(&session, &objects.expected, &format!("{kind} {pushback:?}")).await;
-            // Nothing of what is cached moves again.
+            // No cached bytes move again.
             session.set("mode", "caching").unwrap();
             for sql in QUERIES.iter().chain(QUERIES) {
                 session.run(sql).await.unwrap();
@@ -158,7 +158,7 @@ async fn compressed_objects_in_every_mode() {
             let again = session.run(QUERIES[3]).await.unwrap();
             assert_eq!(again.stats.bytes_from_storage, 0, "{kind}: bytes moved with everything cached");
         }
-        // An object that cannot be cut is one partition, of its stored size.
+        // An object that cannot be split is one partition, of its stored size.
         let session = session("64KiB", PushbackPolicy::Never).await;
         session.run(&create(location.to_str().unwrap(), "")).await.unwrap();
         let partitions = session
@@ -196,7 +196,7 @@ async fn compressed_objects_at_storage_nodes_and_by_index() {
     assert!(found.stats.partitions_indexed > 0, "no index was used");
 }
 
-/// The statement fails in every mode and the message holds every part.
+/// Checks that the statement fails in every mode and the message contains every part.
 async fn fails_everywhere(session: &Session, sql: &str, parts: &[&str]) {
     for mode in Mode::ALL {
         session.set("mode", mode.name()).unwrap();
@@ -237,7 +237,7 @@ async fn damaged_compressed_objects() {
                 }
             }
         }
-        // One that is overwritten by a damaged one later.
+        // An object that is later overwritten by a damaged one.
         fs::write(&path, &packed).unwrap();
         let session = fresh().await;
         session.run(&create(&location, "")).await.unwrap();
@@ -262,7 +262,7 @@ fn zstd_bomb(blocks: u32) -> Vec<u8> {
 #[tokio::test]
 async fn decompression_bombs() {
     let folder = tempfile::tempdir().unwrap();
-    // Lines of a megabyte, so that the reader of records is not what stops it.
+    // Lines of a megabyte, so that the limit on records does not stop it first.
     let mut object = zstd(b"a\n");
     for _ in 0..3000 {
         object.extend(zstd_bomb(8));
@@ -275,7 +275,7 @@ async fn decompression_bombs() {
     assert!(error.contains("0.csv.zst") && error.contains("decompresses to more than"), "{error}");
 }
 
-/// Types and rows of `SELECT *` here and in DuckDB, which is told the types.
+/// Types and rows of `SELECT *` here and in DuckDB, which gets the types.
 async fn assert_inferred(folder: &Path, options: &str, types: &[&str], duckdb: &str) {
     let session = fresh().await;
     session.run(&create(folder.to_str().unwrap(), options)).await.unwrap();
@@ -380,8 +380,8 @@ async fn a_value_behind_the_sample() {
     assert_eq!(canonical(&session.run("SELECT max(id) FROM t").await.unwrap()), [[Some("200000".to_owned())]]);
 }
 
-/// A view keeps the table that it was made over, whose columns may be in other fields than those of the
-/// table that has its name now.
+/// A view keeps the table over which it was created, whose columns may be in other fields than those of the table that
+/// has its name now.
 #[tokio::test]
 async fn a_view_over_a_replaced_table_shares_no_segment_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -411,7 +411,7 @@ async fn a_view_over_a_replaced_table_shares_no_segment_with_it() {
     }
 }
 
-/// Runs the statements, opens the database anew, and gives the table's columns before and after.
+/// Runs the statements, reopens the database, and returns the table's columns before and after.
 async fn reopened(statements: &[&str], tables: &[&str]) -> (Vec<Vec<Row>>, Vec<Vec<Row>>, String) {
     let folder = tempfile::tempdir().unwrap();
     let open = || async {
@@ -432,7 +432,7 @@ async fn reopened(statements: &[&str], tables: &[&str]) -> (Vec<Vec<Row>>, Vec<V
     }
     let before = described(session).await;
     let catalog = fs::read_to_string(folder.path().join("db/catalog.sql")).unwrap();
-    // Twice, because what is restored is written again.
+    // Twice, because the restored catalog is written again.
     let session = open().await;
     session.run("CREATE VIEW another AS SELECT 1").await.unwrap();
     drop(session);
@@ -478,7 +478,7 @@ async fn types_of_values_survive_in_the_catalog() {
     let location = folder.path().join("t");
     fs::create_dir(&location).unwrap();
     let mut duckdb = Oracle::start();
-    // Values of every type without fields that a column can be declared with.
+    // Values of every type without fields with which a column can be declared.
     let columns = [
         ("c0", "BOOLEAN", "true"),
         ("c1", "TINYINT", "(-128)::TINYINT"),
@@ -525,7 +525,7 @@ async fn types_that_are_only_declared_survive_too() {
     .await;
     assert_eq!(before, after, "{catalog}");
     assert_eq!(before[0][0][1], Some("Decimal256(50, 10)".into()));
-    // Types of which no CSV reader exists are refused as such, and lose nothing of their name.
+    // Types that the CSV reader does not support are refused as such, with their full names.
     let session = fresh().await;
     for data_type in ["INTERVAL", "INT[3]", "STRUCT<a INT[], b STRUCT<c TIME>>", "BYTEA"] {
         let sql = format!(
@@ -601,7 +601,7 @@ async fn what_is_not_read_is_said() {
         assert_eq!(reason("9.csv"), "a symbolic link that leads to itself");
         assert_eq!(reason("sub/up"), "a symbolic link to a directory that it is in");
         assert_eq!(reason("x/y/x"), "a symbolic link to a directory that it is in");
-        // The node's ROOT is another one.
+        // The node has another ROOT.
         assert_eq!(reason("6.csv").is_empty(), !prefix.is_empty());
         // 1 and 2, 2 again by the link, 3 as x/10.csv and as y/x/10.csv.
         let outside = if prefix.is_empty() { 0 } else { 9 };
@@ -610,7 +610,7 @@ async fn what_is_not_read_is_said() {
             let sum = session.run("SELECT sum(a) FROM t").await.unwrap();
             assert_eq!(canonical(&sum), [[Some((1 + 2 + 2 + 3 + 3 + outside).to_string())]], "{location} {mode}");
         }
-        // What comes later is known with the next query.
+        // Later entries are known to the next query.
         fs::write(at("later.txt.bak"), "x").unwrap();
         session.run("SELECT count(*) FROM t").await.unwrap();
         let found = unread(&session).await;
@@ -747,7 +747,7 @@ async fn joins_without_an_equality_beyond_the_memory_limit() {
                     let context = format!("{mode} {limit} {state}: {sql}");
                     match session.run(sql).await {
                         Ok(result) => assert_same(canonical(&result), expected.clone(), false, &context),
-                        // No memory is an answer, a wrong result is none.
+                        // Running out of memory is acceptable, a wrong result is not.
                         Err(error) => {
                             let error = error.to_string();
                             assert!(limit != "2GiB" && error.contains("out of memory"), "{context}: {error}");
@@ -823,7 +823,7 @@ async fn copy_to_a_bucket_and_read_it_back() {
     assert!(said.ends_with("500,0,0\n"), "{said}{failed}");
 }
 
-/// A text of no characters is not NULL, whatever the dialect is and however many columns there are.
+/// An empty text is not NULL, whatever the dialect and the number of columns.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_copy_writes_as_csv_is_read_back() {
     let folder = tempfile::tempdir().unwrap();

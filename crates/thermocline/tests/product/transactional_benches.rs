@@ -1,4 +1,4 @@
-//! The benches of the row engine as a program: what they write, and that they leave nothing behind.
+//! The benches of the row engine as a program: their output, and the removal of their files.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Values as Arrow arrays of any of the types that may store them.
+//! Values as Arrow arrays of any type that may store them.
 
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// A cell of a result in the oracle's text; `nanos` says in which unit timestamps are counted.
+/// A cell of a result in the oracle's text; `nanos` is the unit of timestamps.
 pub fn cell(array: &ArrayRef, row: usize, nanos: bool) -> Option<String> {
     use arrow::array::AsArray;
     use arrow::datatypes::{

@@ -1,5 +1,5 @@
-//! A case: tables, and the steps that query and change them. Everything that was drawn is in it,
-//! so that it runs again, in whole or in part.
+//! A case: tables, and the steps that query and change them. It contains everything that was drawn, so that it can be
+//! run again, whole or in part.
 
 use std::fmt::Write;
 
@@ -28,23 +28,23 @@ pub struct Case {
 pub enum Step {
     /// `DROP TABLE` and `CREATE EXTERNAL TABLE`.
     Define(usize, Definition),
-    /// A new object of a table, or another content for one that there is.
+    /// A new object of a table, or new content for an existing one.
     Put(usize, Object),
-    /// An object goes, by its name.
+    /// Removal of an object by name.
     Remove(usize, String),
-    /// The embedded database is closed and opened.
+    /// Closing and reopening of the embedded database.
     Reopen,
-    /// `CREATE INDEX` on a column of a table, where there is none.
+    /// `CREATE INDEX` on a column of a table that has none.
     Index(usize, String),
     Query(Query, Vec<Run>),
 }
 
-/// Where the objects are.
+/// Location of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
-    /// At a node in this process.
+    /// A node in this process.
     Embedded,
-    /// At two storage node processes, each with a part.
+    /// Two storage node processes, each with a part.
     TwoNodes,
 }
 
@@ -56,12 +56,12 @@ pub struct Run {
     pub settings: Vec<(String, String)>,
 }
 
-/// What happens to the cache before a query.
+/// Change of the cache before a query.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cache {
     Keep,
     Clear,
-    /// These columns of a table are cached, and there is room for nothing else.
+    /// Only these columns of a table are cached, without room for others.
     Only(usize, Vec<String>),
 }
 
@@ -82,7 +82,7 @@ impl Case {
         for (number, table) in tables.iter().enumerate() {
             case.steps.push(Step::Define(number, table.definition.clone()));
         }
-        // Not all sets have storage node processes, which take time to start.
+        // Only some data sets have storage node processes, which take time to start.
         let two_nodes = rng.random_bool(0.5);
         for _ in 0..queries {
             if rng.random_bool(0.12) {
@@ -97,7 +97,7 @@ impl Case {
             }
             let drawn = query(rng, &tables[0], tables.get(1));
             let mut runs: Vec<Run> = (0..2).map(|_| Run::draw(rng, Topology::Embedded, &tables)).collect();
-            // The second finds what the first has left in the cache.
+            // The second run finds the first one's cache.
             if let [first, second] = runs.as_mut_slice()
                 && rng.random_bool(0.5)
             {
@@ -235,7 +235,7 @@ fn describe(table: &Table, object: &Object) -> String {
 }
 
 impl Step {
-    /// What the step does to the tables.
+    /// Applies the step to the tables.
     pub fn apply(&self, tables: &mut [Table]) {
         match self {
             Step::Define(number, definition) => tables[*number].definition = definition.clone(),
@@ -267,9 +267,9 @@ impl Run {
         set(rng, "thermocline.indexes", &["on", "off"]);
         set(rng, "thermocline.bloom_filters", &["on", "on", "off"]);
         set(rng, "thermocline.bloom_filter_size", &["64", "1MiB"]);
-        // No lists, so that Bloom filters stand in for them.
+        // Without lists, so that Bloom filters replace them.
         set(rng, "datafusion.optimizer.hash_join_inlist_pushdown_max_size", &["0", "131072"]);
-        // Both ways of running a join: one table for all, one per output partition.
+        // Both ways of running a join: one hash table for all, or one per output partition.
         let threshold = ["0", "1048576"];
         set(rng, "datafusion.optimizer.hash_join_single_partition_threshold", &threshold);
         set(rng, "datafusion.optimizer.hash_join_single_partition_threshold_rows", &threshold);

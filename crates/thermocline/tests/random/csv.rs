@@ -9,7 +9,7 @@ use super::schema::{Column, Dialect, Traits};
 use super::support::compression::{COMPRESSIONS, in_members};
 use super::values::{Kind, NANOS_PER_DAY, Value};
 
-/// How a CSV file is written.
+/// Style of a CSV file.
 #[derive(Debug, Clone, Default)]
 pub struct CsvStyle {
     pub crlf: bool,
@@ -21,7 +21,7 @@ pub struct CsvStyle {
     pub offset_hours: i8,
     /// Whether they are written in the table's zone, without an offset, if it has one.
     pub local: bool,
-    /// Which of [`COMPRESSIONS`] the file has, and whether in several members.
+    /// Index in [`COMPRESSIONS`], and whether the file has several members.
     pub compression: Option<(usize, bool)>,
 }
 
@@ -34,7 +34,7 @@ impl CsvStyle {
             quote_all: !traits.null_words && rng.random_bool(0.2),
             open_end: rng.random_bool(0.3),
             offset_hours: *[0, 2, -5].choose(rng).unwrap(),
-            // Local time is in year 0 where UTC is not.
+            // Local time may be in year 0 although UTC is not.
             local: !traits.extremes && rng.random_bool(0.5),
             compression: rng.random_bool(0.25).then(|| (rng.random_range(0..3), rng.random_bool(0.3))),
         }

@@ -1,4 +1,4 @@
-//! Random queries over the tables as they are defined now.
+//! Random queries over the tables as currently defined.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -36,7 +36,7 @@ fn aggregate(rng: &mut StdRng, columns: &[Named<'_>]) -> Item {
         return call(format!("count(DISTINCT {c})"), Out::number());
     }
     if rng.random_bool(0.1) {
-        // No subquery may stand there.
+        // No subquery is allowed there.
         let filters = std::iter::repeat_with(|| predicate(rng, columns, 1).sql());
         let filter = { filters }.find(|filter| !filter.contains("(SELECT")).unwrap();
         return call(format!("count(*) FILTER (WHERE {filter})"), Out::number());
@@ -46,11 +46,11 @@ fn aggregate(rng: &mut StdRng, columns: &[Named<'_>]) -> Item {
         return call(format!("{name}({c})"), Out::exact(kind));
     }
     match kind {
-        // What DuckDB sums in 128 bits and others in 64.
+        // DuckDB sums these in 128 bits, others in 64.
         Kind::Int { bits: 64, signed: false } => call(format!("sum({c} % CAST(1000 AS ⟨u64⟩))"), Out::number()),
         Kind::Int { .. } if rng.random_bool(0.7) => call(format!("sum(CAST({c} AS ⟨i64⟩) % 1000)"), Out::number()),
         Kind::Int { .. } => call(format!("avg(CAST(CAST({c} AS ⟨i64⟩) % 1000 AS DOUBLE))"), Out::about(1e-9)),
-        // What does not depend on the order in which it is added.
+        // Aggregates that do not depend on the order of addition.
         Kind::Float { .. } => {
             let name = *pick(rng, &["sum", "avg"]);
             let tame = format!("CASE WHEN {c} BETWEEN CAST(-1000000 AS DOUBLE) AND CAST(1000000 AS DOUBLE)");
@@ -103,7 +103,7 @@ fn keys(rng: &mut StdRng, columns: &[Named<'_>]) -> Vec<Item> {
     keys
 }
 
-/// Conditions under which rows of both tables belong together: the same columns, by name.
+/// Conditions under which rows of both tables match: the same columns, by name.
 fn conditions(rng: &mut StdRng, left: &Table, right: &Table, inequality: bool) -> Vec<String> {
     let shared: Vec<_> = left
         .columns
@@ -184,7 +184,7 @@ pub fn query(rng: &mut StdRng, r: &Table, p: Option<&Table>) -> Query {
     query
 }
 
-/// Sorts by the names of the result's columns, which is what a set of rows has.
+/// Sorts by the names of the result's columns, because a set operation has no others.
 fn rename_order(query: &mut Query) {
     let items = &query.items;
     for key in &mut query.order {
@@ -253,7 +253,7 @@ fn join(rng: &mut StdRng, query: &mut Query, r: &Table, p: &Table) {
     let all: Vec<_> = columns(r).into_iter().chain(columns(p)).collect();
     let kind = *pick(rng, &["INNER", "INNER", "INNER", "LEFT", "RIGHT", "FULL"]);
     let filter = rng.random_bool(0.6).then(|| predicate(rng, &columns(p), 1));
-    // Filters over both tables hold only for rows that both have a part in.
+    // Filters over both tables apply only to rows that come from both.
     if kind != "INNER" || rng.random_bool(0.5) {
         query.filter = (kind == "INNER" && rng.random_bool(0.5)).then(|| predicate(rng, &all, 2));
     }

@@ -22,18 +22,17 @@ const INTEGERS: &[&str] = &[
     "18446744073709551615",
 ];
 
-/// A literal near `value`, finer than values of `kind`, beyond their range or of another type. Both
-/// engines compare it with such values by what is written. `None` where there is no such literal.
+/// A literal near `value`: finer than values of `kind`, beyond their range, or of another type. Both engines compare it
+/// with such values exactly as written. `None` if there is no such literal.
 ///
-/// Those for a `list` have a common type with all others of the same column, exactly.
-/// `extremes` says whether the values that it is compared with may be the ends of their type, which DuckDB
-/// refuses to bring into a finer unit.
+/// Literals for a `list` have exactly a common type with all others of the same column. `extremes` says whether it may
+/// be compared with the ends of the type, which DuckDB refuses to convert to a finer unit.
 pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes: bool) -> Option<String> {
     let text = kind.text(value);
     match (kind, value) {
         (Kind::Int { .. }, Value::Int(value)) => Some(beside_integer(rng, *value, list)),
         (Kind::Float { bits }, Value::Float(value)) => {
-            // DuckDB takes a bare 20.1 for a REAL beside a REAL, others for a DOUBLE.
+            // Beside a REAL, DuckDB takes a bare 20.1 for a REAL, others for a DOUBLE.
             let near = value.clamp(-1e6, 1e6).trunc();
             Some(match rng.random_range(0..4) {
                 0 => format!("{near:.0}"),
@@ -52,7 +51,7 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
                     Some(format!("CAST('{text}{point}05' AS DECIMAL({}, {}))", precision + 2, scale + 2))
                 }
                 1 if *precision < 38 => Some(format!("{text}{point}5")),
-                // DuckDB brings the column into a type that holds both.
+                // DuckDB converts the column to a type that holds both.
                 2 if precision + 2 <= 38 && whole <= 17 => Some(format!("1{}", "0".repeat(whole as usize))),
                 3 if digits.unsigned_abs() < 10u128.pow(18) => {
                     Some((digits / 10i128.pow(*scale as u32)).to_string()).filter(|_| whole >= 19)
@@ -76,7 +75,7 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
                 0 => finer.literal(&Value::Int((nanos + 1) % NANOS_PER_DAY)),
                 _ => finer.text(value).map(|text| quoted(&text)),
             }
-            // DuckDB compares no TIME_NS with a TIME, only the other way around.
+            // DuckDB does not compare a TIME_NS with a TIME, only the other way round.
         }
         (Kind::Timestamp { nanos: false, zone }, Value::Int(nanos)) => {
             beside_timestamp(rng, *nanos, *zone).filter(|_| !extremes)
@@ -84,7 +83,8 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
         (Kind::Timestamp { nanos: true, zone }, Value::Int(nanos)) => {
             let wide = Kind::Timestamp { nanos: false, zone: *zone };
             let exact = Value::Int(nanos - nanos.rem_euclid(1000));
-            // What DuckDB has no nanoseconds for stands for its last and first ones, which no value is.
+            // Values for which DuckDB has no nanoseconds are replaced by its last and first ones, which no value
+            // equals.
             let beyond = |year: &str, last: &str| {
                 let zone = if *zone { "WITH TIME ZONE" } else { "" };
                 let ours =
@@ -102,12 +102,12 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
 }
 
 fn beside_integer(rng: &mut StdRng, value: i128, list: bool) -> String {
-    // Lists may have floats, with which all others are compared as floats.
+    // Lists may have floats, with which all other elements are compared as floats.
     let decimal = if list { value.clamp(-1 << 40, 1 << 40) } else { value };
     match rng.random_range(if list { 4..8 } else { 0..7 }) {
         0 | 1 => (*INTEGERS.choose(rng).unwrap()).to_owned(),
         2 => format!("CAST('{value}.25' AS DECIMAL(25, 2))"),
-        // Both engines compare in floats, as SQL says, which would not tell greater ones apart.
+        // Both engines compare as floats, as SQL requires, which would not distinguish larger numbers.
         3 => format!("CAST('{}.5' AS DOUBLE)", value.clamp(-1 << 40, 1 << 40)),
         4 => format!("{}e0", value.clamp(-1 << 40, 1 << 40)),
         5 => format!("{decimal}.0"),
@@ -128,7 +128,7 @@ fn beside_timestamp(rng: &mut StdRng, nanos: i128, zone: bool) -> Option<String>
             Some(either(&ours, &format!("CAST('{utc}' AS TIMESTAMP)")))
         }
         2 => Kind::Date.literal(&Value::Int(nanos.div_euclid(NANOS_PER_DAY))),
-        // DuckDB would cut the text to its column's unit.
+        // DuckDB would truncate the text to its column's unit.
         _ if !zone => {
             let text = finer.text(&Value::Int(nanos + 1))?;
             Some(either(&quoted(&text), &format!("CAST('{text}' AS TIMESTAMP_NS)")))

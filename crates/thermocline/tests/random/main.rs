@@ -1,16 +1,15 @@
-//! Random queries over random tables give DuckDB's rows: over objects that differ in types and layout, in
-//! every mode, from every cache content, at an embedded node and at two storage node processes, before
-//! and after tables and objects change.
+//! Random queries over random tables give DuckDB's rows: over objects that differ in types and layout, in every mode,
+//! for every cache content, at an embedded node and at two storage node processes, before and after tables and objects
+//! change.
 //!
-//! A data set is drawn from a seed: tables ([`schema`]) of objects ([`objects`]) that hold one logical
-//! value ([`values`]) in many ways, and steps ([`case`]) of queries ([`draw`]) and changes. The oracle
-//! gets the values from one clean file, never the objects. A failing case is made smaller ([`shrink`])
-//! and printed as a script.
+//! A data set is drawn from a seed: tables ([`schema`]) of objects ([`objects`]) that store one logical value
+//! ([`values`]) in many ways, and steps ([`case`]) of queries ([`draw`]) and changes. The oracle gets the values from
+//! one clean file, never from the objects. A failing case is shrunk ([`shrink`]) and printed as a script.
 //!
-//! Without variables [`SEEDS`] are run. `THERMOCLINE_SEED=n` replays one data set; `THERMOCLINE_ROUNDS=n`
-//! draws n of them, from `THERMOCLINE_SEED` on or from a seed by chance; `THERMOCLINE_QUERIES=n` sets the
-//! queries of each; `THERMOCLINE_FAILURES=n` goes on until n data sets have failed. The long run is
-//! `THERMOCLINE_ROUNDS=200 THERMOCLINE_QUERIES=100`.
+//! Without variables [`SEEDS`] are run. `THERMOCLINE_SEED=n` replays one data set; `THERMOCLINE_ROUNDS=n` draws n of
+//! them, from `THERMOCLINE_SEED` on or from a random seed; `THERMOCLINE_QUERIES=n` sets the queries of each;
+//! `THERMOCLINE_FAILURES=n` continues until n data sets have failed. The long run is `THERMOCLINE_ROUNDS=200
+//! THERMOCLINE_QUERIES=100`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -37,8 +36,8 @@ use case::{Case, Step};
 use run::{Failure, Seen, What};
 use support::oracle::Oracle;
 
-/// Seeds of a run without variables: bounded, and the same every time. Between them they take
-/// every route; what they leave out is drawn by `THERMOCLINE_ROUNDS`.
+/// Seeds of a run without variables: bounded, and always the same. Between them they take every route;
+/// `THERMOCLINE_ROUNDS` draws others.
 const SEEDS: &[u64] = &[32, 33, 48, 51, 88, 113];
 /// Queries of a data set.
 const QUERIES: usize = 25;
@@ -47,17 +46,17 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is {text}, no number")))
 }
 
-/// Runs a seed's case; what it says if it fails.
+/// Runs a seed's case; returns a description of its failure.
 async fn round(seed: u64, queries: usize, duckdb: &mut Oracle, seen: &mut Seen) -> Result<(), String> {
     let case = Case::draw(seed, queries);
     let Err(failure) = run::run(&case, duckdb, seen).await else { return Ok(()) };
-    // What is made smaller may fail for another reason.
+    // The shrunk case may fail for another reason.
     println!("{}", said(&case, &failure));
     let (case, failure) = shrink::shrink(case, failure, duckdb).await;
     Err(format!("THERMOCLINE_SEED={seed}\n{}{}", case.script(), said(&case, &failure)))
 }
 
-/// The query that failed, and how.
+/// The query that failed, and its failure.
 fn said(case: &Case, failure: &Failure) -> String {
     let what = match &failure.what {
         What::Rows(how) => how,
@@ -100,7 +99,7 @@ async fn random_queries_equal_duckdb() {
     if seeds.len() < SEEDS.len() {
         return;
     }
-    // A test that draws nothing finds nothing.
+    // A test that exercises nothing finds nothing.
     assert!(seen.bloom_filters > 0, "no query had a Bloom filter");
     if seeds.len() >= 100 {
         assert!(seen.bitmap_bytes_to_storage > 0, "no bitmap went to storage");

@@ -30,7 +30,7 @@ pub fn columns(table: &Table) -> Vec<Named<'_>> {
 }
 
 impl Named<'_> {
-    /// A literal of the column's type: a value that it has, or one beside such a value.
+    /// A literal of the column's type: one of its values, or one near such a value.
     pub fn literal(&self, rng: &mut StdRng) -> Option<String> {
         let rows: Vec<_> = self.table.objects.iter().flat_map(|object| &object.rows).collect();
         for _ in 0..5 {
@@ -61,7 +61,7 @@ impl Named<'_> {
         }
     }
 
-    /// A literal to compare the column with, in a `list` perhaps: one of its type, or one that it cannot hold.
+    /// A literal to compare the column with, perhaps in a `list`: one of its type, or one that it cannot hold.
     pub fn operand(&self, rng: &mut StdRng, list: bool) -> Option<String> {
         if rng.random_bool(0.75) {
             return self.literal(rng);
@@ -72,7 +72,7 @@ impl Named<'_> {
         beside(rng, self.kind, &value, list, self.table.traits.extremes).or_else(|| self.literal(rng))
     }
 
-    /// Whether both engines compare the columns' values by what they are.
+    /// Whether both engines compare the columns' values exactly.
     pub fn is_comparable(&self, other: &Named<'_>) -> bool {
         let extremes = self.table.traits.extremes || other.table.traits.extremes;
         match (self.kind, other.kind) {
@@ -91,12 +91,12 @@ impl Named<'_> {
     }
 }
 
-/// Any of them.
+/// One of them.
 pub fn pick<'a, T>(rng: &mut StdRng, from: &'a [T]) -> &'a T {
     from.choose(rng).expect("something to choose from")
 }
 
-/// Those that have an order.
+/// The columns of ordered types.
 pub fn flat<'a, 'b>(columns: &'b [Named<'a>]) -> Vec<&'b Named<'a>> {
     columns.iter().filter(|column| !column.kind.is_nested()).collect()
 }

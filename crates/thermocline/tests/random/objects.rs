@@ -1,4 +1,4 @@
-//! Objects: the rows of one file, and how the file holds them.
+//! Objects: the rows of one file, and their encoding.
 
 use std::sync::Arc;
 
@@ -24,23 +24,23 @@ use super::values::{Domain, NANOS_PER_DAY, Value};
 /// One file of a table.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// Without extension.
+    /// Name without extension.
     pub name: String,
-    /// The storage node, 0 or 1, that has it where there are two.
+    /// Its storage node, 0 or 1, if there are two.
     pub node: usize,
-    /// Per column of the table: how it is stored; `None` if the file lacks it, which makes it NULL.
+    /// Per column of the table, its stored type; `None` if the file lacks the column, which is then NULL.
     pub stored: Vec<Option<Stored>>,
     /// Positions of the table's columns in the order of the file.
     pub order: Vec<usize>,
-    /// Whether the file has a column more, which no table has.
+    /// Whether the file has an additional column that no table has.
     pub extra: bool,
-    /// Per row, a value for each of the table's columns.
+    /// Rows, with a value for each of the table's columns.
     pub rows: Vec<Vec<Value>>,
     pub parquet: ParquetStyle,
     pub csv: CsvStyle,
 }
 
-/// How a Parquet file is written.
+/// Style of a Parquet file.
 #[derive(Debug, Clone)]
 pub struct ParquetStyle {
     pub compression: Compression,
@@ -77,7 +77,7 @@ impl Default for ParquetStyle {
 
 impl ParquetStyle {
     fn draw(rng: &mut StdRng, rows: usize) -> Self {
-        // Enough row groups and pages, and not thousands.
+        // Enough row groups and pages, but not thousands.
         let least = if rows > 500 { rows / 12 } else { 1 };
         let compressions = [
             Compression::UNCOMPRESSED,
@@ -157,7 +157,7 @@ impl Object {
             let mut cells = vec![Value::Int(i128::from(first_id) + row as i128)];
             for ((column, stored), domain) in columns.iter().zip(&stored).zip(&domains).skip(1) {
                 let value = stored.as_ref().map(|stored| {
-                    // Of the first object's first row types are inferred.
+                    // Types are inferred from the first row of the first object.
                     let known = Domain { nulls: 0.0, ..domain.clone() };
                     let domain = if traits.inferred_csv && row == 0 { &known } else { domain };
                     domain.draw(rng, &column.kind, &stored.data_type)
@@ -207,7 +207,7 @@ impl Object {
         }
     }
 
-    /// Removes the column at a position of the table; shrinking.
+    /// Removes the column at a position of the table, for shrinking.
     pub fn remove_column(&mut self, position: usize) {
         self.stored.remove(position);
         self.order.retain(|column| *column != position);
@@ -256,7 +256,7 @@ impl Object {
         writer.into_inner().unwrap()
     }
 
-    /// As [`ArrowWriter`] does, which has neither INT96 nor row groups without rows.
+    /// Writes like [`ArrowWriter`], which has neither INT96 nor row groups without rows.
     fn by_row_groups(&self, schema: &SchemaRef, batch: &RecordBatch, int96: &[bool]) -> Vec<u8> {
         let descriptor = ArrowSchemaConverter::new().convert(schema).unwrap();
         let columns = descriptor.root_schema().get_fields().iter().zip(int96).map(|(field, int96)| {
@@ -286,7 +286,7 @@ impl Object {
             let mut row_group = writer.next_row_group().unwrap();
             for ((field, array), int96) in schema.fields().iter().zip(group.columns()).zip(int96) {
                 if *int96 {
-                    // Its column of the factory is left unused.
+                    // The factory's writer for this column is unused.
                     columns.next();
                     let mut column = row_group.next_column().unwrap().unwrap();
                     let (values, levels) = impala(array);
@@ -307,7 +307,7 @@ impl Object {
     }
 }
 
-/// Timestamps as Impala's Julian days and nanoseconds of the day, and which of them are there.
+/// Timestamps as Impala's Julian days and nanoseconds of the day, and definition levels.
 fn impala(array: &ArrayRef) -> (Vec<Int96>, Vec<i16>) {
     use arrow::array::{Array, AsArray};
     use arrow::datatypes::TimestampNanosecondType;

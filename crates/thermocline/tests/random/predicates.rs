@@ -58,10 +58,10 @@ fn leaf(rng: &mut StdRng, column: &Named<'_>, columns: &[Named<'_>]) -> Option<S
                 let null = if rng.random_bool(0.1) { ", NULL" } else { "" };
                 Some(format!("{c} {not}IN ({}{null})", values?.join(", ")))
             }
-            // In parentheses: the parser takes an OR behind it for a part of its right side.
+            // In parentheses, because the parser takes a following OR as part of its right side.
             2 => Some(format!("({c} IS {not}DISTINCT FROM {})", column.operand(rng, true)?)),
             _ => {
-                // As deep as the parser makes it.
+                // As deep as the parser nests it.
                 let values: Option<Vec<_>> = (0..45).map(|_| column.operand(rng, true)).collect();
                 let terms: Vec<_> = values?.into_iter().map(|value| format!("{c} = {value}")).collect();
                 Some(format!("({})", terms.join(" OR ")))
@@ -114,7 +114,7 @@ fn leaf(rng: &mut StdRng, column: &Named<'_>, columns: &[Named<'_>]) -> Option<S
     })
 }
 
-/// A comparison with a number that is not beside the operator.
+/// A comparison with a number that is not next to the operator.
 fn within(rng: &mut StdRng, c: &str, comparison: &str, number: &str) -> String {
     match rng.random_range(0..6) {
         0 => format!("{c} {comparison} (SELECT {number})"),
@@ -126,8 +126,7 @@ fn within(rng: &mut StdRng, c: &str, comparison: &str, number: &str) -> String {
     }
 }
 
-/// Parts of a nested value as both engines name them, and what they are: itself, items, fields and values
-/// of keys.
+/// Parts of a nested value by their names in both engines, with their kinds: itself, items, fields and values of keys.
 pub fn parts(sql: &str, kind: &Kind) -> Vec<(String, Kind)> {
     let mut all = vec![(sql.to_owned(), kind.clone())];
     match kind {

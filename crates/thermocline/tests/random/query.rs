@@ -1,4 +1,4 @@
-//! Queries in parts, so that a failing one can be made smaller.
+//! Queries in parts, so that a failing one can be shrunk.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ pub struct Query {
     pub items: Vec<Item>,
     pub from: From,
     pub filter: Option<Predicate>,
-    /// Whether all items that are no aggregates are keys of `GROUP BY`.
+    /// Whether all items other than aggregates are keys of `GROUP BY`.
     pub grouped: bool,
     pub having: Option<String>,
-    /// Sort keys; with these the order of rows is determined.
+    /// Sort keys, which determine the order of rows.
     pub order: Vec<String>,
     /// `LIMIT` and `OFFSET`.
     pub limit: Option<(usize, usize)>,
@@ -30,12 +30,12 @@ pub struct Item {
     pub out: Out,
 }
 
-/// How values of a column are compared.
+/// Comparison of a column's values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Out {
-    /// Its type, where the oracle has to be asked for another form of it.
+    /// Its type, if the oracle must be asked for another form.
     pub kind: Option<Kind>,
-    /// By how much numbers may differ, beside a share of 1e-9; `None` for not at all.
+    /// Allowed difference of numbers, in addition to a relative 1e-9; `None` for none.
     pub tolerance: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ pub struct Join {
     pub kind: &'static str,
     pub table: String,
     pub on: Vec<String>,
-    /// What stays below the join, of the joined table.
+    /// Filter below the join, on the joined table.
     pub filter: Option<Predicate>,
     /// Whether the joined table comes first.
     pub swapped: bool,
@@ -92,7 +92,7 @@ impl Predicate {
         }
     }
 
-    /// Predicates with a part less.
+    /// Predicates with one part less.
     pub fn smaller(&self) -> Vec<Predicate> {
         match self {
             Predicate::And(a, b) | Predicate::Or(a, b) => {
@@ -162,8 +162,8 @@ impl Query {
         sql
     }
 
-    /// The statement for DuckDB, which gives dates and timestamps as numbers: Python has none before
-    /// year 1 and after 9999, and no nanoseconds.
+    /// The statement for DuckDB, which returns dates and timestamps as numbers: Python has none before year 1 or after
+    /// 9999, and no nanoseconds.
     pub fn duckdb(&self) -> String {
         let items: Vec<_> = self
             .items
@@ -188,7 +188,7 @@ impl Query {
         dialect(&self.sql(), false)
     }
 
-    /// Queries with a part less.
+    /// Queries with one part less.
     pub fn smaller(&self) -> Vec<Query> {
         let mut smaller = vec![];
         let mut push = |change: &dyn Fn(&mut Query)| {
@@ -267,12 +267,12 @@ impl Query {
     }
 }
 
-/// A mark for what the engines write in different ways.
+/// A mark for text that the engines write differently.
 pub fn either(ours: &str, theirs: &str) -> String {
     format!("⟨{ours}≀{theirs}⟩")
 }
 
-/// Replaces marks, such as `⟨u64⟩` or `⟨x:00ff⟩`, by what an engine calls that.
+/// Replaces marks, such as `⟨u64⟩` or `⟨x:00ff⟩`, by an engine's own text.
 pub fn dialect(sql: &str, duckdb: bool) -> String {
     let mut text = String::with_capacity(sql.len());
     let mut rest = sql;

@@ -19,10 +19,10 @@ use super::support::topology::NodeProcess;
 /// Time after which a query counts as hung.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Why a case failed.
+/// Failure of a case.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Which step, and which of its runs.
+    /// Number of the step.
     pub step: usize,
     pub run: usize,
     pub what: What,
@@ -30,7 +30,7 @@ pub struct Failure {
 
 #[derive(Debug, Clone)]
 pub enum What {
-    /// Other rows than expected: how they differ.
+    /// Other rows than expected, with the difference.
     Rows(String),
     /// An error where rows were expected.
     Error(String),
@@ -39,7 +39,7 @@ pub enum What {
 }
 
 impl What {
-    /// Failures of one class have the same text; shrinking stays within one.
+    /// Failures of one class have the same text; shrinking preserves the class.
     pub fn class(&self) -> String {
         match self {
             What::Rows(_) => "rows".into(),
@@ -52,12 +52,12 @@ impl What {
     }
 }
 
-/// What the cases made use of.
+/// Features exercised by the cases.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub queries: u64,
     pub executions: u64,
-    /// Queries that DuckDB refused, which were compared between runs only.
+    /// Queries refused by DuckDB, which were compared only between runs.
     pub refused: u64,
     pub empty: u64,
     pub bloom_filters: u64,
@@ -67,7 +67,7 @@ pub struct Seen {
     pub pushed_back: u64,
 }
 
-/// What a case's steps work on.
+/// State on which a case's steps work.
 struct World<'a> {
     case: &'a Case,
     directory: TempDir,
@@ -101,7 +101,7 @@ pub async fn run(case: &Case, duckdb: &mut Oracle, seen: &mut Seen) -> Result<()
                     compare(query, rows, expected).map_err(|how| failed(position, What::Rows(how)))?;
                     continue;
                 }
-                // Nothing to compare with but the other runs.
+                // Only the other runs remain for comparison.
                 match result {
                     Ok(rows) if !refused => expected = Ok(rows),
                     Ok(_) => {
@@ -148,7 +148,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Writes, or removes, an object's file wherever it belongs.
+    /// Writes or removes an object's file wherever it belongs.
     fn write(&self, table: &Table, name: &str) {
         let folder = |root: &str| self.directory.path().join(root).join(&table.name);
         let object = table.objects.iter().find(|object| object.name == name);
@@ -156,7 +156,7 @@ impl<'a> World<'a> {
         for root in ["embedded", "0", "1"] {
             let new = file.as_ref().filter(|(object, _)| root == "embedded" || root == ["0", "1"][object.node]);
             let new = new.map(|(_, (file, bytes))| (folder(root).join(file), bytes));
-            // Under another extension there may be what it replaces.
+            // The object that it replaces may have another extension.
             for old in std::fs::read_dir(folder(root)).unwrap() {
                 let old = old.unwrap().path();
                 let is_same =
@@ -198,7 +198,7 @@ impl<'a> World<'a> {
             }
             Step::Reopen if self.case.directory => {
                 self.embedded.close().await.map_err(|error| What::Error(error.to_string()))?;
-                // The directory is free once nobody has the session.
+                // The directory is free once the session is dropped.
                 self.embedded = open(None).await;
                 self.embedded = open(Some(self.directory.path().join("database"))).await;
                 Ok(())
@@ -206,7 +206,7 @@ impl<'a> World<'a> {
             Step::Index(number, column) => {
                 let name = &self.tables[*number].name;
                 for session in self.sessions() {
-                    // Redrawn, perhaps; or of a type that no index has.
+                    // It may have been redrawn, or have a type that indexes do not support.
                     let _ = statement(session, &format!("CREATE INDEX {name}_{column} ON {name} ({column})")).await;
                 }
                 Ok(())
@@ -232,7 +232,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Gives the oracle the table as it is now.
+    /// Loads the current table into the oracle.
     fn load(&self, number: usize, duckdb: &mut Oracle) {
         let table = &self.tables[number];
         let file = self.directory.path().join(format!("{}.parquet", table.name));
@@ -259,7 +259,7 @@ impl<'a> World<'a> {
         for (name, value) in &run.settings {
             let value = match (name.as_str(), &run.cache) {
                 ("thermocline.cache_size", Cache::Only(..)) => session.engine().cache().bytes().0.to_string(),
-                // What is not there is not asked for.
+                // Missing columns are not requested.
                 _ => value.clone(),
             };
             let set = if SHARED.contains(&name.as_str()) { "ALTER DATABASE SET" } else { "SET" };
@@ -353,7 +353,7 @@ fn compare(query: &Query, mut actual: Vec<Row>, expected: &[Row]) -> Result<(), 
     Err(how)
 }
 
-/// A value's text in one form: numbers without trailing zeros, one zero, one NaN.
+/// Canonical text of a value: numbers without trailing zeros, one zero, one NaN.
 fn normal(value: &str, float: bool) -> String {
     if float && let Ok(number) = value.parse::<f64>() {
         return if number == 0.0 { "0.0".into() } else { format!("{number:?}") };
@@ -369,7 +369,7 @@ fn is_float(out: &Out) -> bool {
     matches!(out.kind, Some(super::values::Kind::Float { .. }))
 }
 
-/// What the rows are sorted by: columns that are compared exactly.
+/// Sort key of a row: columns that are compared exactly.
 fn sort_key(query: &Query, row: &Row) -> Vec<Option<String>> {
     let cells = query.items.iter().zip(row).filter(|(item, _)| item.out.tolerance.is_none());
     cells.map(|(item, cell)| cell.as_ref().map(|cell| normal(cell, is_float(&item.out)))).collect()

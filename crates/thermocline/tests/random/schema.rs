@@ -1,4 +1,4 @@
-//! Tables: their columns, how they are defined, and what their objects hold.
+//! Tables: their columns, definitions, and the content of their objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,25 +16,24 @@ use super::objects::Object;
 use super::stored::{Stored, ZONES};
 use super::values::{Kind, NANOS_PER_DAY, NULL_TEXTS, Value};
 
-/// Awkward traits of a data set. Each is there in a part of the seeds only, so that one defect does
-/// not hide the others.
+/// Awkward traits of a data set. Each occurs in some seeds only, so that one defect does not hide the others.
 #[derive(Debug, Clone)]
 pub struct Traits {
     /// Objects store one column in several types.
     pub mixed_types: bool,
-    /// Objects store a column that has no values in the type of NULL.
+    /// Objects store a column without values in the type of NULL.
     pub null_types: bool,
     /// Objects lack columns.
     pub missing_columns: bool,
-    /// Objects have their columns in orders of their own, and some a column more.
+    /// Objects have their columns in different orders, and some an additional one.
     pub reordered: bool,
-    /// The ends of types.
+    /// Values at the ends of types.
     pub extremes: bool,
     /// NaN, infinities, -0.0.
     pub special_floats: bool,
     /// Dictionaries, of numbers too.
     pub dictionaries: bool,
-    /// Texts so long that a CSV object outgrows the sample that types are inferred from.
+    /// Texts so long that a CSV object outgrows the sample for type inference.
     pub long_text: bool,
     /// CSV: values that some definitions take for NULL, and no other NULL.
     pub null_words: bool,
@@ -68,31 +67,31 @@ impl Traits {
 #[derive(Debug, Clone)]
 pub struct Column {
     pub name: String,
-    /// Unit of its values.
+    /// Kind of its values.
     pub kind: Kind,
-    /// How objects store it where they do not differ.
+    /// Stored type in objects that do not differ.
     pub usual: DataType,
 }
 
-/// How CSV is written and read.
+/// Dialect of CSV files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dialect {
     pub header: bool,
     pub delimiter: u8,
-    /// What the files have for NULL.
+    /// Text written for NULL.
     pub written_null: String,
-    /// What the definition takes for NULL.
+    /// Text that the definition takes for NULL.
     pub null_text: String,
-    /// The zone of moments that are written without an offset, in hours east of UTC: CSV has no named ones.
+    /// Zone of moments written without an offset, in hours east of UTC: CSV has no named ones.
     pub time_zone: Option<i8>,
 }
 
-/// What `CREATE EXTERNAL TABLE` says.
+/// Content of `CREATE EXTERNAL TABLE`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// Whether the statement lists the columns.
     pub declared: bool,
-    /// Per column, what queries see.
+    /// Kind of each column as queries see it.
     pub kinds: Vec<Kind>,
     /// `None` for Parquet.
     pub dialect: Option<Dialect>,
@@ -109,7 +108,7 @@ pub struct Table {
     /// Number of the next row and of the next object.
     pub next_id: i64,
     pub next_object: usize,
-    /// Rows that an object has at most.
+    /// Maximum rows of an object.
     pub rows_max: usize,
 }
 
@@ -188,9 +187,9 @@ impl Table {
         table
     }
 
-    /// An object with rows that no other has.
+    /// An object with new rows.
     pub fn new_object(&mut self, rng: &mut StdRng) -> Object {
-        // Types are inferred from the first one, and a file without a byte is no object.
+        // Types are inferred from the first object, and an empty file is not an object.
         let has_bytes = self.definition.dialect.as_ref().is_none_or(|dialect| dialect.header);
         let may_be_empty = (has_bytes && !self.traits.inferred_csv) || self.next_object > 0;
         let rows = if may_be_empty && rng.random_bool(0.08) { 0 } else { rng.random_range(1..=self.rows_max) };
@@ -198,7 +197,7 @@ impl Table {
         let name = format!("{:03}", self.next_object);
         let mut traits = self.traits.clone();
         traits.inferred_csv &= self.next_object == 0;
-        // An inferred table has the columns of this one, and types that are more than NULL.
+        // An inferred table has the columns of this object, with types other than NULL.
         traits.missing_columns &= self.next_object > 0;
         traits.null_types &= self.next_object > 0;
         let object = Object::draw(rng, name, &self.columns, &traits, self.next_id, rows);
@@ -207,8 +206,8 @@ impl Table {
         object
     }
 
-    /// Whether a definition without columns, made before the object came, reads it: of types that no object
-    /// had before, it may be too narrow for some.
+    /// Whether a definition without columns, made before the object came, can read it: it may be too narrow for types
+    /// that no earlier object had.
     pub fn reads(&self, object: &Object) -> bool {
         let new = |(position, stored): (usize, &Option<Stored>)| {
             let data_type = |stored: &Option<Stored>| stored.as_ref().map(|stored| stored.data_type.clone());
@@ -217,7 +216,7 @@ impl Table {
         self.definition.declared || !self.traits.mixed_types || !object.stored.iter().enumerate().any(new)
     }
 
-    /// The first object that may be replaced or go: what is inferred stays.
+    /// The first object that may be replaced or removed: inferred types must stay.
     pub fn first_changing(&self) -> usize {
         usize::from(self.traits.inferred_csv || self.traits.missing_columns || self.traits.null_types)
     }
@@ -230,7 +229,7 @@ impl Table {
             if self.traits.null_words {
                 dialect.null_text = (*NULL_TEXTS.choose(rng).unwrap()).to_owned();
             }
-            // Columns are also declared where they were inferred, and the other way around.
+            // Tables may switch between declared and inferred columns.
             definition.declared ^= self.traits.inferred_csv && rng.random_bool(0.5);
             let other = |kind: &Kind, rng: &mut StdRng| match rng.random_bool(0.5) {
                 true => redeclared(rng, kind, self.traits.extremes),
@@ -272,7 +271,7 @@ impl Table {
                     b'\t' => "\\t".to_owned(),
                     other => char::from(other).to_string(),
                 };
-                // The option is refused where no column has a zone.
+                // The option is refused if no column has a zone.
                 let has_zone = |kind: &Kind| matches!(kind, Kind::Timestamp { zone: true, .. });
                 let zone = dialect.time_zone.filter(|_| self.definition.kinds.iter().any(has_zone));
                 let zone = zone.map(|hours| format!(", 'time_zone' '{}'", offset_text(hours))).unwrap_or_default();
@@ -338,7 +337,7 @@ impl Table {
         writer.into_inner().unwrap()
     }
 
-    /// Removes all columns but `id` that no text mentions; shrinking.
+    /// Removes all columns but `id` that no text mentions, for shrinking.
     pub fn keep_columns(&mut self, mentioned: &BTreeSet<String>) {
         for position in (1..self.columns.len()).rev() {
             if mentioned.contains(&self.columns[position].name) {
@@ -353,7 +352,7 @@ impl Table {
     }
 }
 
-/// Another type as which CSV's text of values of `kind` is read without loss.
+/// Another type that reads the CSV text of values of `kind` without loss.
 fn redeclared(rng: &mut StdRng, kind: &Kind, extremes: bool) -> Kind {
     let mut others = vec![kind.clone()];
     match kind {
@@ -386,7 +385,7 @@ fn redeclared(rng: &mut StdRng, kind: &Kind, extremes: bool) -> Kind {
     others.choose(rng).unwrap().clone()
 }
 
-/// The stored type of a kind in a file that nobody would call awkward.
+/// The stored type of a kind in an ordinary file.
 fn usual(kind: &Kind, zone: &str) -> DataType {
     match kind {
         Kind::Timestamp { nanos, zone: true } => {

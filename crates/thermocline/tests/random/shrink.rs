@@ -1,4 +1,4 @@
-//! Makes a failing case smaller for as long as it fails in the same way.
+//! Shrinks a failing case while it fails in the same way.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use super::schema::Table;
 use super::support::oracle::Oracle;
 use super::values::Value;
 
-/// The longest that is spent on one case.
+/// Time limit for one case.
 const TIME_MAX: Duration = Duration::from_secs(90);
 
-/// A smaller case that fails in the same way, and how.
+/// A smaller case that fails in the same way, and its failure.
 pub async fn shrink(case: Case, failure: Failure, duckdb: &mut Oracle) -> (Case, Failure) {
     let mut shrinking = Shrinking { smallest: case, failure, started: Instant::now() };
     shrinking.only_what_leads_to_it(duckdb).await;
@@ -36,7 +36,7 @@ struct Shrinking {
 }
 
 impl Shrinking {
-    /// Takes `case` for the smallest if it fails alike.
+    /// Keeps `case` if it fails alike.
     async fn try_case(&mut self, case: Case, duckdb: &mut Oracle) -> bool {
         match run(&case, duckdb, &mut Seen::default()).await {
             Err(failure) if failure.what.class() == self.failure.what.class() => {
@@ -48,7 +48,7 @@ impl Shrinking {
         }
     }
 
-    /// Drops what comes after the failure, and tries to drop all queries before it, and all other runs.
+    /// Drops everything after the failure, and tries to drop all queries before it, and all other runs.
     async fn only_what_leads_to_it(&mut self, duckdb: &mut Oracle) {
         let mut case = self.smallest.clone();
         case.steps.truncate(self.failure.step + 1);
@@ -67,7 +67,7 @@ impl Shrinking {
         self.try_case(case, duckdb).await;
     }
 
-    /// Tries what a pass proposes, anew after each success.
+    /// Tries the proposals of a pass, from the start after each success.
     async fn pass(&mut self, proposals: fn(&Case) -> Vec<Case>, duckdb: &mut Oracle) -> bool {
         let mut progress = false;
         'again: while self.started.elapsed() < TIME_MAX {
@@ -175,7 +175,7 @@ fn each_object(case: &mut Case, mut change: impl FnMut(usize, &mut Object)) {
 fn objects(case: &Case) -> Vec<Case> {
     let mut cases = vec![];
     for (number, table) in case.tables.iter().enumerate() {
-        // The first object may have the types of the table.
+        // The table's types may be inferred from the first object.
         for object in table.first_changing()..table.objects.len() {
             cases.push(changed(case, |case| drop(case.tables[number].objects.remove(object))));
         }
@@ -209,7 +209,7 @@ fn objects(case: &Case) -> Vec<Case> {
     cases
 }
 
-/// Halves, quarters and at last single rows of each object less.
+/// Removes halves, quarters and at last single rows of each object.
 fn rows(case: &Case) -> Vec<Case> {
     let mut cases = vec![];
     let mut lengths = vec![];
@@ -245,7 +245,7 @@ fn query_parts(case: &Case) -> Vec<Case> {
     cases
 }
 
-/// Without the columns that nothing mentions.
+/// Removes columns that nothing mentions.
 fn columns(case: &Case) -> Vec<Case> {
     let mut mentioned = BTreeSet::new();
     for step in &case.steps {
@@ -294,7 +294,7 @@ fn columns(case: &Case) -> Vec<Case> {
     if columns(&smaller) < columns(case) { vec![smaller] } else { vec![] }
 }
 
-/// Objects written in the plainest way.
+/// Writes objects in the plainest style.
 fn styles(case: &Case) -> Vec<Case> {
     let mut cases = vec![];
     let mut propose = |change: &dyn Fn(&mut Object)| {
@@ -329,7 +329,7 @@ fn styles(case: &Case) -> Vec<Case> {
     cases
 }
 
-/// Long texts cut, which keeps a script readable.
+/// Truncates long texts, which keeps a script readable.
 fn values(case: &Case) -> Vec<Case> {
     let shorter = |value: &mut Value| match value {
         Value::Text(text) if text.len() > 1000 => {

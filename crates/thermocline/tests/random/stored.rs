@@ -1,4 +1,4 @@
-//! Types that a file may store a column in.
+//! Types in which a file may store a column.
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use rand::Rng;
@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 use super::schema::{Column, Traits};
 use super::values::{Kind, integer};
 
-/// How a file stores a column.
+/// Encoding of a column in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     pub data_type: DataType,
@@ -18,7 +18,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Row numbers outgrow the narrow types, and none is NULL.
+    /// Row numbers exceed the narrow types, and none is NULL.
     pub fn hold_row_numbers(&mut self) {
         let wide = |data_type: &DataType| match data_type {
             DataType::Int64 => DataType::Int64,
@@ -30,7 +30,7 @@ impl Stored {
         };
     }
 
-    /// A type that holds the column without loss: its own, or where the traits allow, another.
+    /// A type that holds the column without loss: its own or, if the traits allow, another.
     pub fn draw(rng: &mut StdRng, column: &Column, traits: &Traits) -> Self {
         let mut stored = Self { data_type: column.usual.clone(), nullable: true, int96: false };
         if traits.mixed_types && rng.random_bool(0.6) {
@@ -59,15 +59,15 @@ impl Stored {
     }
 }
 
-/// Zones of moments: which one a file names changes no value.
+/// Zones of moments: the zone named by a file changes no value.
 pub const ZONES: &[&str] = &["UTC", "+00:00", "+02:00", "Europe/Berlin", "America/New_York", "Asia/Kolkata"];
 
-/// Dictionaries that Parquet's writer takes.
+/// Dictionaries that Parquet's writer accepts.
 fn takes_dictionary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::Binary | DataType::Int32 | DataType::Int64)
 }
 
-/// A type that is not wider than the column's.
+/// A type not wider than the column's.
 fn any_type(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
     match kind {
         Kind::Int { bits, signed } => {
@@ -81,11 +81,11 @@ fn any_type(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
         Kind::Float { bits: 64 } => [DataType::Float32, DataType::Float64].choose(rng).unwrap().clone(),
         Kind::Decimal { precision, scale } => {
             let stored_scale = rng.random_range(0..=*scale);
-            // As many digits before the point at most.
+            // At most as many digits before the point.
             let whole = rng.random_range(1..=precision - *scale as u8);
             let digits = (whole + stored_scale as u8).max(1);
             match rng.random_range(0..4) {
-                // The writer takes INT64 for one digit, into which it brings no 32 bits.
+                // For one digit the writer uses INT64, to which it does not convert 32 bits.
                 0 if (2..=9).contains(&digits) => DataType::Decimal32(digits, stored_scale),
                 1 if digits <= 18 => DataType::Decimal64(digits, stored_scale),
                 2 if *precision == 38 => DataType::Decimal256(38, *scale),
@@ -131,7 +131,7 @@ fn any_type(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
     }
 }
 
-/// The same for what is nested, where decimals keep their scale, with which they are shown.
+/// The same for nested values, whose decimals keep their scale, because it is printed.
 fn any_item(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
     if matches!(kind, Kind::Decimal { .. }) { usual.clone() } else { any_type(rng, kind, usual) }
 }

@@ -1,4 +1,4 @@
-//! Logical types and values: what a cell means, whatever the file that holds it says of it.
+//! Logical types and values: the meaning of a cell, independent of the file that holds it.
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 use rand::Rng;
@@ -21,11 +21,11 @@ pub enum Kind {
         scale: i8,
     },
     Date,
-    /// A time of day; with `nanos`, values have nanoseconds, without, microseconds.
+    /// A time of day, in nanoseconds with `nanos`, otherwise in microseconds.
     Time {
         nanos: bool,
     },
-    /// With `nanos`, values have nanoseconds and lie within 1678 to 2262; without, microseconds.
+    /// In nanoseconds within 1678 to 2262 with `nanos`, otherwise in microseconds.
     Timestamp {
         nanos: bool,
         zone: bool,
@@ -123,7 +123,7 @@ impl Kind {
         }
     }
 
-    /// A nested type of which `leaf` says the types inside.
+    /// A nested type whose leaf types are given by `leaf`.
     pub fn nested_type(&self, leaf: &dyn Fn(&Kind) -> DataType) -> DataType {
         match self {
             Kind::List(item) => DataType::List(Field::new("item", leaf(item), true).into()),
@@ -158,7 +158,7 @@ impl Kind {
         }
     }
 
-    /// The value as text of a CSV file; nested values and bytes have none.
+    /// The value as text of a CSV file; `None` for nested values and bytes.
     pub fn text(&self, value: &Value) -> Option<String> {
         Some(match (self, value) {
             (_, Value::Bool(value)) => value.to_string(),
@@ -173,7 +173,7 @@ impl Kind {
         })
     }
 
-    /// The value as a literal in SQL, with marks; `None` where the engines have no common one.
+    /// The value as a literal in SQL, with marks; `None` if the engines have no common one.
     pub fn literal(&self, value: &Value) -> Option<String> {
         Some(match (self, value) {
             (_, Value::Null) => format!("CAST(NULL AS {})", self.sql()),
@@ -193,7 +193,7 @@ impl Kind {
                 format!("⟨x:{}⟩", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
             }
             (Kind::Text | Kind::Bytes | Kind::List(_) | Kind::Struct(_) | Kind::Map(_), _) => return None,
-            // Of its column's type, so that no engine compares in another one.
+            // Cast to its column's type, so that no engine compares in another one.
             (_, value) => format!("CAST('{}' AS {})", self.text(value)?, self.sql()),
         })
     }
@@ -254,10 +254,10 @@ fn civil(days: i128) -> (i128, i128, i128) {
     (year + era * 400 + i128::from(month <= 2), month, day)
 }
 
-/// From what values of one column of one object are drawn.
+/// Domain of the values of one column of one object.
 #[derive(Debug, Clone)]
 pub struct Domain {
-    /// Where most values lie: objects differ in it, so that statistics prune some.
+    /// Center of most values: objects differ in it, so that statistics prune some.
     pub base: i64,
     /// Share of NULLs.
     pub nulls: f64,
@@ -390,7 +390,7 @@ impl Domain {
         }
         match rng.random_range(0..20) {
             0 => String::new(),
-            // Longer than what statistics keep of a text, equal at the beginning.
+            // Longer than the part that statistics keep, with equal beginnings.
             1 | 2 if self.extremes => format!("{}{}", "long".repeat(40), rng.random_range(0..3)),
             3 if self.long_text => "line\nafter, line\n".repeat(4000),
             4..=8 => format!("w{:04}", self.base + rng.random_range(0..20)),

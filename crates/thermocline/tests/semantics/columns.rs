@@ -1,4 +1,4 @@
-//! Which columns a result has, what they are called, and which of them a name means.
+//! Columns of a result, their names, and the resolution of names.
 
 use thermocline_database::Statement;
 
@@ -71,7 +71,7 @@ const QUERIES: &[&str] = &[
     "SELECT *, -x AS y FROM ta ORDER BY ta.x + 0, y",
     "SELECT -x AS y FROM ta ORDER BY y + 0",
     "SELECT x AS x, k FROM ta ORDER BY x + k, x",
-    // Joins by names whose tables are not in the alphabet's order.
+    // Joins by names of tables that are not in alphabetical order.
     "SELECT * FROM tb NATURAL LEFT JOIN (SELECT z AS y, k AS m FROM tc) AS a ORDER BY y",
     "SELECT * FROM tb LEFT JOIN ta AS a USING (k) LEFT JOIN tc ON tc.y = tb.y ORDER BY 1, 2, 3, 4, 5, 6, 7",
     "SELECT * FROM ta, tb LEFT JOIN tc AS a USING (y) ORDER BY 1, 2, 3, 4, 5, 6, 7",
@@ -107,7 +107,7 @@ const QUERIES: &[&str] = &[
 /// Compares the columns of queries.
 ///
 /// # Panics
-/// If a query has others here, or others in another order, or other rows.
+/// If the columns of a query, their order, or the rows differ.
 pub async fn compare_columns(postgres: &mut Postgres, engines: &Engines) {
     for sql in TABLES {
         postgres.run(sql);
@@ -117,7 +117,7 @@ pub async fn compare_columns(postgres: &mut Postgres, engines: &Engines) {
     for query in QUERIES {
         let query = &query.replace('\n', " ");
         let headings = postgres.headings(query);
-        // By the row engine, if it can, and by the analytic one.
+        // By the row engine, if possible, and by the analytic one.
         for sql in [query.clone(), analytic(query)] {
             let found = engines.session().run(&sql).await;
             let (Ok(expected), Ok(result)) = (&headings, &found) else {
@@ -143,7 +143,7 @@ pub async fn compare_columns(postgres: &mut Postgres, engines: &Engines) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The same for the analytic engine: the row engine knows no WITH.
+/// The query for the analytic engine: the row engine has no WITH.
 fn analytic(query: &str) -> String {
     let tables = ["ta", "tb", "tc"].map(|table| format!("{table} AS (SELECT * FROM {table})")).join(", ");
     match query.strip_prefix("WITH ") {

@@ -1,4 +1,4 @@
-//! What differs on purpose: the table of `docs/sql.md`.
+//! Deliberate differences: the table of `docs/sql.md`.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ const NAMES: &[&str] = &[
     "blanks",
 ];
 
-/// Relative difference of floats that are equal but for the last digits.
+/// Relative difference of floats that count as equal except for the last digits.
 const LAST_DIGITS: f64 = 1e-13;
 
-/// The deviation that explains a difference; `None` if it is none of them.
+/// The deviation that explains a difference; `None` if none does.
 pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static str> {
     let sql = expression.sql.as_str();
     let has = |parts: &[&str]| parts.iter().any(|part| sql.contains(part));
@@ -49,7 +49,7 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             ("integer", "bigint") if has(&["CASE", "coalesce"]) => Some("literals"),
             _ => None,
         },
-        // At once, not when the first date is met.
+        // Refused at once, not when a date is met.
         Difference::Refused { error, .. } if error.starts_with("0A000") && has(&["EXTRACT(", "date_part("]) => {
             Some("extract")
         }
@@ -68,7 +68,7 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
         {
             Some("negative zero")
         }
-        // A text that is chosen instead of a CHAR is one.
+        // A text chosen instead of a CHAR becomes a CHAR.
         Difference::Value { expected: Outcome::Value(Some(expected)), found: Ok(Some(found)), .. }
             if has(&["_ch"]) && expected == found.trim_end_matches(' ') =>
         {
@@ -118,7 +118,7 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
                         {
                             Some("negative zero")
                         }
-                        // An odd number of more than 53 bits is an even double.
+                        // An odd number of more than 53 bits becomes an even double.
                         Some("powers") if one == -other && one.abs() == 1.0 => Some("powers"),
                         _ => None,
                     }
@@ -129,18 +129,19 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
     }
 }
 
-/// Whether an expression sees the blanks with which PostgreSQL pads a CHAR, or has a literal that it takes for one.
+/// Whether an expression depends on the blanks with which PostgreSQL pads a CHAR, or has a literal that it takes for a
+/// CHAR.
 fn is_of_blanks(sql: &str) -> bool {
     let has = |parts: &[&str]| parts.iter().any(|part| sql.contains(part));
     has(&["_ch", "CHAR(5)"]) && has(&["octet_length(", "concat", "LIKE", "~", "SIMILAR", "AS BYTEA", "'abc  '"])
 }
 
-/// An error of a number that is out of range. One that a storage node passes on has no SQLSTATE.
+/// An out-of-range error of a number. One passed on by a storage node has no SQLSTATE.
 fn is_of_digits(error: &str) -> bool {
     error.starts_with("22003") || error.contains("38 digits") || error.contains("out of range")
 }
 
-/// Whether only signs of zeros were lost.
+/// Whether only the signs of zeros differ.
 fn is_without_signs(expected: &str, found: &str) -> bool {
     let mut expected = expected.chars().peekable();
     let mut lost = 0;
@@ -161,7 +162,7 @@ fn is_close(one: f64, other: f64) -> bool {
     one == other || (one - other).abs() <= LAST_DIGITS * one.abs().max(other.abs())
 }
 
-/// Whether a number has more digits than a decimal here, or is none.
+/// Whether a number has more digits than a decimal here, or is not a number.
 fn is_beyond_digits(expected: &str) -> bool {
     let digits = expected.bytes().filter(u8::is_ascii_digit).count();
     digits > 38 || expected.ends_with("NaN") || expected.ends_with("Infinity")
@@ -171,7 +172,7 @@ fn is_beyond_years(expected: &str) -> bool {
     expected.ends_with("BC") || expected.split('-').next().is_some_and(|year| year.len() > 4)
 }
 
-/// The table and this file have the same deviations.
+/// The table and this file list the same deviations.
 #[test]
 fn deviations_are_those_of_the_documentation() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");

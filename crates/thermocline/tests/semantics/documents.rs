@@ -1,4 +1,4 @@
-//! Random JSON documents: what is read, how it is written, and what is taken out of it.
+//! Random JSON documents: parsing, printing, and access to their parts.
 
 use thermocline_transactions::random::Random;
 use thermocline_transactions::types::{DataType, ValueRef, cast};
@@ -6,11 +6,11 @@ use thermocline_transactions::types::{DataType, ValueRef, cast};
 use super::engines::Engines;
 use super::postgres::Postgres;
 
-/// How many texts are read, and pairs of them are computed with.
+/// Number of texts read, and of pairs used in expressions.
 const TEXTS: usize = 2000;
 const PAIRS: usize = 600;
 
-/// Expressions over two documents that have a value of any.
+/// Expressions over two documents that have a value for any documents.
 const EXPRESSIONS: &[&str] = &[
     "a",
     "a = b",
@@ -53,10 +53,10 @@ const QUERIES: &[&str] = &[
     "SELECT DISTINCT ON (a < b) id AS c0 FROM t ORDER BY a < b, b DESC, id",
 ];
 
-/// Compares what random texts are as documents, and what is computed with them.
+/// Compares random texts as documents, and expressions over them.
 ///
 /// # Panics
-/// If something is another here.
+/// If anything differs here.
 pub async fn compare_documents(postgres: &mut Postgres, engines: &Engines) {
     let mut random = Random::new(7);
     let texts: Vec<String> = (0..TEXTS).map(|_| text(&mut random)).collect();
@@ -118,7 +118,7 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A document, now and then with an error.
+/// A document, sometimes with an error.
 fn text(random: &mut Random) -> String {
     let mut text = String::new();
     put(&mut text, random, 0);

@@ -1,4 +1,4 @@
-//! The ways in which an expression is evaluated here.
+//! The ways of evaluating an expression here.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
@@ -13,7 +13,7 @@ use super::expressions::Expression;
 use super::report::{Difference, Report};
 use super::values;
 
-/// Rows that are evaluated one by one, of each expression and way.
+/// Rows evaluated one by one, for each expression and way.
 const ALONE_MAX: usize = 8;
 
 /// Evaluator of an expression.
@@ -78,7 +78,7 @@ impl Engines {
         let create = format!("CREATE EXTERNAL TABLE object STORED AS PARQUET LOCATION '{}'", location.display());
         session.run(&create).await.unwrap();
         session.run(&values::create_view("objects", "object")).await.unwrap();
-        // An object for each value of the left columns, so that statistics tell much.
+        // One object for each value of the left columns, so that statistics are selective.
         let pieces = directory.path().join("pieces");
         std::fs::create_dir_all(&pieces).unwrap();
         for piece in 0..values::VALUES {
@@ -101,7 +101,7 @@ impl Engines {
         Ok((of, values))
     }
 
-    /// What evaluates, but PostgreSQL.
+    /// Session of the engines here.
     pub const fn session(&self) -> &Session {
         &self.session
     }
@@ -116,7 +116,7 @@ impl Engines {
         Ok(rows.collect())
     }
 
-    /// The type of an expression, or why it has none.
+    /// Type of an expression, or its error.
     pub async fn type_of(&self, way: Way, expression: &str) -> Result<String, String> {
         self.run(way, expression, &[0]).await.map(|(of, _)| of)
     }
@@ -143,7 +143,7 @@ impl Engines {
                         judge(way, expression, (*row, outcome), Ok(found), report);
                     }
                 }
-                // Of which row the error is will be seen.
+                // The failing row is found one by one.
                 Err(_) => alone.extend(values),
             }
         }
@@ -155,7 +155,7 @@ impl Engines {
     }
 }
 
-/// Compares what was found in a row.
+/// Judges the result of a row.
 fn judge(
     way: Way,
     expression: &Expression,
@@ -165,7 +165,7 @@ fn judge(
 ) {
     report.evaluations += 1;
     let is_same = match (expected, &found) {
-        // Errors of the analytic engine have no SQLSTATE yet but where the rules are ours.
+        // Errors of the analytic engine have no SQLSTATE yet, except those from our own rules.
         (Outcome::Error(state), Err(error)) => way.is_analytic() || error.starts_with(state.as_str()),
         (Outcome::Value(expected), Ok(found)) => is_same(expected.as_deref(), found.as_deref()),
         _ => false,
@@ -196,7 +196,7 @@ fn is_same(expected: Option<&str>, found: Option<&str>) -> bool {
     }
 }
 
-/// Whether a number has no more digits than tell doubles apart: of two shortest texts of one, either is right.
+/// Whether a number has no more digits than distinguish doubles: two shortest texts of one double are both right.
 fn of_doubles(number: &str) -> bool {
     number.bytes().filter(u8::is_ascii_digit).count() <= 17
 }
@@ -245,7 +245,7 @@ fn text(column: &ArrayRef, row: usize) -> String {
             ValueRef::Timestamp(column.as_primitive::<TimestampNanosecondType>().value(row) / 1000).to_string()
         }
         (_, Ok(values)) => values.value(row).unwrap().to_string(),
-        // Decimals of more digits.
+        // Decimals with more digits.
         (_, Err(_)) => array_value_to_string(column, row).unwrap(),
     }
 }

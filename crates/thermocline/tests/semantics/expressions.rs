@@ -6,9 +6,9 @@ use super::values::{TYPES, Values, pairs, singles};
 #[derive(Debug, Clone)]
 pub struct Expression {
     pub sql: String,
-    /// What it is of, for the report: the operator or function with its types.
+    /// Its class for the report: the operator or function with its types.
     pub class: String,
-    /// The rows that it is evaluated over.
+    /// Rows over which it is evaluated.
     pub rows: Vec<i64>,
 }
 
@@ -34,7 +34,7 @@ const OPERATORS: &[&str] = &[
     "?",
 ];
 
-/// What gives one of several values, of whatever types.
+/// Expressions that return one of several values, of any types.
 const CHOICES: &[&str] = &[
     "coalesce(x, y)",
     "greatest(x, y)",
@@ -45,7 +45,7 @@ const CHOICES: &[&str] = &[
     "x IN (y, y)",
 ];
 
-/// Literals beside a column, whose type depends on it or not.
+/// Literals beside a column; the type of some depends on it.
 const LITERALS: &[&str] = &[
     "1",
     "2.5",
@@ -377,7 +377,7 @@ const FUNCTIONS: &[&str] = &[
     "num_nonnulls(x, y)",
 ];
 
-/// Expressions of no column.
+/// Expressions without columns.
 const CONSTANTS: &[&str] = &[
     "TIMESTAMPTZ '2024-02-03 04:05:06'",
     "TIMESTAMP WITH TIME ZONE '2024-02-03 04:05:06.25 +02:30'",
@@ -483,7 +483,7 @@ fn has_word(template: &str, word: char) -> bool {
     words(template).any(|(text, is_word)| is_word && text.len() == 1 && text.starts_with(word))
 }
 
-/// The columns in the place of `x` and `y`, but not within strings.
+/// Replaces `x` and `y` by the columns, except within strings.
 fn with_columns(template: &str, left: &Values, right: &Values) -> String {
     words(template)
         .map(|(text, is_word)| match text {
@@ -494,7 +494,7 @@ fn with_columns(template: &str, left: &Values, right: &Values) -> String {
         .collect()
 }
 
-/// Words and what is between them; a string is no word.
+/// Words and the text between them; a string is not a word.
 fn words(template: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = template;
     std::iter::from_fn(move || {

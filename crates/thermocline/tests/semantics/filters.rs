@@ -1,5 +1,5 @@
-//! Columns beside constants of every type, as filters: what indexes, statistics of files and pushed filters may
-//! answer without looking at a row.
+//! Filters of columns and constants of every type, which indexes, statistics of files and pushed filters may decide
+//! without reading rows.
 
 use super::engines::Engines;
 use super::postgres::Postgres;
@@ -9,10 +9,10 @@ use super::values::{TYPES, Values};
 const CONDITIONS: &[&str] =
     &["x = c", "x <> c", "x < c", "x >= c", "x IS DISTINCT FROM c", "x IN (c, c)", "x NOT IN (c)", "x BETWEEN c AND c"];
 
-/// Constants of each type.
+/// Number of constants of each type.
 const CONSTANTS: usize = 5;
 
-/// Differences that are told in full.
+/// Maximum differences printed in full.
 const TOLD: usize = 30;
 
 /// A relation with the table's rows, and whether the constant is a parameter.
@@ -29,7 +29,7 @@ const WAYS: &[(&str, bool)] = &[
 /// Runs every condition everywhere.
 ///
 /// # Panics
-/// If one of them has other rows here, or is refused only here or only by PostgreSQL.
+/// If the rows of a filter differ here, or it is refused only here or only by PostgreSQL.
 pub async fn compare_filters(postgres: &mut Postgres, engines: &Engines) {
     let mut differences = vec![];
     let (mut filters, mut refused, mut rows) = (0, 0, 0);
@@ -92,7 +92,7 @@ impl Filter<'_> {
         self.with_constant(&format!("CAST({} AS {})", self.constant, self.right.sql))
     }
 
-    /// What a way of evaluation makes of it, if that is not what is expected.
+    /// Difference of a way of evaluation from the expected rows, if any.
     async fn difference(
         &self,
         (relation, is_parameter): (&str, bool),

@@ -1,12 +1,12 @@
-//! One semantics: every expression means the same to the row engine, by index and by scan, to the analytic engine
-//! over row tables and over objects, and to PostgreSQL, which the test starts.
+//! One semantics: every expression means the same in the row engine, by index and by scan, in the analytic engine over
+//! row tables and over objects, and in PostgreSQL, which the test starts.
 //!
-//! Every pair of types with every operator, every cast, every function of every type, over values at the edges of
-//! the types; then random queries; columns beside constants and parameters as filters. What differs on purpose is in
-//! `docs/sql.md`.
+//! Every pair of types with every operator, every cast, every function of every type, over values at the edges of the
+//! types; then random queries; columns beside constants and parameters as filters. `docs/sql.md` lists deliberate
+//! differences.
 //!
-//! `THERMOCLINE_SEMANTICS_ONLY` chooses the expressions that contain a text. Disagreements that are known and not yet
-//! mended are in `open.txt`, which `THERMOCLINE_SEMANTICS_WRITE` writes anew: the list only ever gets shorter.
+//! `THERMOCLINE_SEMANTICS_ONLY` chooses the expressions that contain a text. Known disagreements are in `open.txt`,
+//! which `THERMOCLINE_SEMANTICS_WRITE` rewrites: the list may only get shorter.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -29,13 +29,13 @@ use expressions::Expression;
 use postgres::Postgres;
 use report::{Difference, Report};
 
-/// Among how many tasks the expressions are dealt out, each with engines of its own.
+/// Number of tasks that share the expressions, each with engines of its own.
 const PARTS: usize = 2;
 
-/// What an expression is in one row: a value in canonical text, or an error with its SQLSTATE.
+/// Outcome of an expression in one row: a value in canonical text, or an error with its SQLSTATE.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// Its text; `None` of NULL.
+    /// Its text; `None` for NULL.
     Value(Option<String>),
     /// The SQLSTATE.
     Error(String),
@@ -112,7 +112,7 @@ async fn start() -> (Postgres, Engines) {
     (postgres, Engines::start().await)
 }
 
-/// One expression everywhere.
+/// Compares one expression everywhere.
 async fn compare(postgres: &mut Postgres, engines: &Engines, expression: &Expression, report: &mut Report) {
     report.expressions += 1;
     let expected_type = postgres.type_of(&expression.sql);

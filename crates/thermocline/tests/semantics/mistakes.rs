@@ -1,5 +1,5 @@
-//! Mistakes of users: the SQLSTATE is PostgreSQL's, the place is that of the mistake, a mend is named where one is
-//! likely, and no message says anything of a library.
+//! Mistakes of users: the SQLSTATE is PostgreSQL's, the place is that of the mistake, a correction is suggested if one
+//! is likely, and no message exposes a library.
 
 use thermocline_database::{Action, Error};
 
@@ -13,10 +13,10 @@ const TABLES: &[&str] = &[
     "INSERT INTO lines VALUES (1, 'pen', 3), (2, 'ink', 1)",
 ];
 
-/// A statement, what the place of its mistake begins with, and what the hint says.
+/// A statement, the beginning of the text at its mistake, and a part of the hint.
 type Mistake = (&'static str, Option<&'static str>, Option<&'static str>);
 
-/// Of statements that PostgreSQL has as well.
+/// Statements that PostgreSQL has as well.
 const MISTAKES: &[Mistake] = &[
     // Syntax.
     ("SELEC id FROM orders", Some("SELEC"), Some("SELECT")),
@@ -95,7 +95,7 @@ const MISTAKES: &[Mistake] = &[
     ("SHOW no_such_setting", Some("no_such_setting"), None),
 ];
 
-/// Of what PostgreSQL has not: with the SQLSTATE.
+/// Statements that PostgreSQL does not have, with their SQLSTATE.
 const OWN: &[(&str, &str, Option<&str>, Option<&str>)] = &[
     ("SET mod = 'hybrid'", "42704", Some("mod"), Some("mode")),
     ("SET mode = 'fast'", "22023", None, None),
@@ -118,7 +118,7 @@ const OWN: &[(&str, &str, Option<&str>, Option<&str>)] = &[
     ("CALL no_such(1)", "42883", Some("no_such"), None),
 ];
 
-/// What no message says.
+/// Texts that no message may contain.
 const OF_LIBRARIES: &[&str] = &[
     "DataFusion",
     "datafusion",
@@ -152,10 +152,10 @@ const OF_LIBRARIES: &[&str] = &[
     "panicked",
 ];
 
-/// Makes every mistake in both engines and compares what comes of it.
+/// Makes every mistake in both engines and compares the errors.
 ///
 /// # Panics
-/// If a SQLSTATE is another one than PostgreSQL's, a place or a hint is missing, or a message is a library's.
+/// If a SQLSTATE differs from PostgreSQL's, a place or hint is missing, or a message exposes a library.
 pub async fn compare_mistakes(postgres: &mut Postgres, engines: &Engines) {
     for sql in TABLES {
         postgres.run(sql);
@@ -172,7 +172,7 @@ pub async fn compare_mistakes(postgres: &mut Postgres, engines: &Engines) {
     for (sql, place, hint) in MISTAKES {
         let expected = postgres.sqlstate(sql).unwrap_or_else(|| panic!("PostgreSQL does {sql}"));
         check(engines, sql, &expected, *place, *hint, &mut wrong).await;
-        // The same by the analytic engine, which has no other way to read an external table.
+        // The same by the analytic engine, which alone reads external tables.
         if sql.starts_with("SELECT")
             && sql.contains("FROM orders")
             && !sql.contains("lines")

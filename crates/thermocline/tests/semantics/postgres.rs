@@ -1,4 +1,4 @@
-//! PostgreSQL in a directory of its own, spoken to through its `psql`.
+//! PostgreSQL in a directory of its own, used through its `psql`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -9,21 +9,21 @@ use tempfile::TempDir;
 
 use crate::Outcome;
 
-/// What is written behind each answer.
+/// Written after each answer.
 const END: &str = "-- end of answer --";
 
-/// Evaluates an expression over one row, and gives the SQLSTATE of its error if it has one.
+/// Evaluates an expression over one row; returns its value or SQLSTATE.
 const TRY: &str = "CREATE FUNCTION try(expression text, row_id bigint) RETURNS text[] LANGUAGE plpgsql AS $$ \
     DECLARE value text; BEGIN \
     EXECUTE format('SELECT (%s)::text FROM p WHERE id = $1', expression) INTO value USING row_id; \
     RETURN ARRAY['value', value]; \
     EXCEPTION WHEN OTHERS THEN RETURN ARRAY['error', SQLSTATE]; END $$";
 
-/// Runs a statement, and gives the SQLSTATE of its error if it has one.
+/// Runs a statement; returns the SQLSTATE of its error, if any.
 const MISTAKE: &str = "CREATE FUNCTION mistake(statement text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN \
     EXECUTE statement; RETURN NULL; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$";
 
-/// A server that ends with this value.
+/// A server that ends when this is dropped.
 pub struct Postgres {
     server: Child,
     psql: Child,
@@ -78,7 +78,7 @@ impl Postgres {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The socket is there before the server takes anybody.
+        // The socket exists before the server accepts connections.
         while !is_ready(root) {
             assert!(server.try_wait().unwrap().is_none(), "postgres has ended");
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -92,12 +92,12 @@ impl Postgres {
         postgres
     }
 
-    /// Runs a statement that cannot fail.
+    /// Runs a statement that must succeed.
     pub fn run(&mut self, sql: &str) -> Vec<String> {
         self.ask(sql).unwrap_or_else(|state| panic!("PostgreSQL: {state}: {sql}"))
     }
 
-    /// The type of an expression, or the SQLSTATE of why it has none.
+    /// Type of an expression, or the SQLSTATE of its error.
     pub fn type_of(&mut self, expression: &str) -> Result<String, String> {
         let lines = self.ask(&format!("SELECT pg_typeof({expression}) FROM p WHERE id = 0"))?;
         Ok(lines.concat())
@@ -121,14 +121,14 @@ impl Postgres {
             .collect()
     }
 
-    /// The rows of a query with columns `c0` and on, or the SQLSTATE of its error.
+    /// Rows of a query with columns `c0` and on, or the SQLSTATE of its error.
     pub fn rows(&mut self, query: &str, columns: usize) -> Result<Vec<Vec<Option<String>>>, String> {
         let list: Vec<String> = (0..columns).map(|column| format!("q.c{column}::text")).collect();
         let lines = self.ask(&format!("SELECT jsonb_build_array({}) FROM ({query}) AS q", list.join(", ")))?;
         Ok(lines.iter().map(|line| serde_json::from_str(line).expect("a row of PostgreSQL")).collect())
     }
 
-    /// The rows of a query whose columns have any names.
+    /// Rows of a query whose columns have any names.
     pub fn rows_of(&mut self, query: &str, columns: usize) -> Result<Vec<Vec<Option<String>>>, String> {
         let names: Vec<String> = (0..columns).map(|column| format!("c{column}")).collect();
         self.rows(&format!("SELECT * FROM ({query}) AS r ({})", names.join(", ")), columns)
@@ -150,7 +150,7 @@ impl Postgres {
         self.ask_by(sql, ";")
     }
 
-    /// Runs a statement that ends with a semicolon or a command of psql's in its place.
+    /// Runs a statement that ends with a semicolon, or with a command of psql instead.
     fn ask_by(&mut self, sql: &str, end: &str) -> Result<Vec<String>, String> {
         writeln!(self.requests, "{}{end}\n\\echo :SQLSTATE\n\\echo '{END}'", sql.replace('\n', " ")).unwrap();
         let mut lines = vec![];
@@ -174,7 +174,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let _ = self.psql.kill();
         let _ = self.psql.wait();
-        // A fast shutdown: the server takes its children with it.
+        // A fast shutdown, which also ends the server's children.
         let _ = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
         let _ = self.server.wait();
     }
@@ -206,7 +206,7 @@ fn binary(name: &str) -> PathBuf {
     found.unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// Whether a type of PostgreSQL's has this name here.
+/// Whether a type of PostgreSQL has this name here.
 pub fn is_same_type(postgres: &str, here: &str) -> bool {
     postgres == here
         || matches!(

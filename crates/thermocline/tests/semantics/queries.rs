@@ -1,4 +1,4 @@
-//! Random queries over the table, and the same ones over PostgreSQL's.
+//! Random queries over the table, compared with PostgreSQL.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use super::engines::{Engines, Way};
 use super::postgres::Postgres;
 use super::values::{TYPES, Values, is_key};
 
-/// How many, where nothing else is said.
+/// Default number of queries.
 const QUERIES: u64 = 400;
 
 /// Runs random queries everywhere, as many as `THERMOCLINE_SEMANTICS_QUERIES` says.
 ///
 /// # Panics
-/// If one of them has other rows here.
+/// If the rows of a query differ here.
 pub async fn compare_queries(postgres: &mut Postgres, engines: &Engines) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let queries = number("THERMOCLINE_SEMANTICS_QUERIES").unwrap_or(QUERIES);
@@ -23,7 +23,7 @@ pub async fn compare_queries(postgres: &mut Postgres, engines: &Engines) {
     let (mut evaluations, mut rows, mut refused) = (0, 0, 0);
     for seed in first..first + queries {
         let query = Query::random(seed);
-        // Numbers that are too large, mostly.
+        // Mostly numbers out of range.
         let Ok(expected) = postgres.rows(&query.sql("p"), query.columns) else {
             refused += 1;
             continue;
@@ -60,7 +60,7 @@ pub async fn compare_queries(postgres: &mut Postgres, engines: &Engines) {
 
 type Row = Vec<Option<String>>;
 
-/// Rows in one form: numbers that are equal have one text, and rows without an order are sorted.
+/// Rows in canonical form: equal numbers have one text, and rows without an order are sorted.
 fn canonical(mut rows: Vec<Row>, is_ordered: bool) -> Vec<Row> {
     for value in rows.iter_mut().flatten().flatten() {
         let digits = value.split('e').next().unwrap_or_default().bytes().filter(u8::is_ascii_digit).count();
@@ -76,7 +76,7 @@ fn canonical(mut rows: Vec<Row>, is_ordered: bool) -> Vec<Row> {
     rows
 }
 
-/// The first rows that the other side does not have.
+/// The first rows missing on the other side.
 fn only_in(one: &[Row], other: &[Row]) -> Vec<Row> {
     one.iter().filter(|row| !other.contains(row)).take(2).cloned().collect()
 }
@@ -85,7 +85,7 @@ fn only_in(one: &[Row], other: &[Row]) -> Vec<Row> {
 struct Query {
     /// With `{}` for the table.
     text: String,
-    /// How many, `c0` and on.
+    /// Number of columns, `c0` and on.
     columns: usize,
     is_ordered: bool,
 }
@@ -120,7 +120,7 @@ impl Query {
         }
     }
 
-    /// Subqueries and rows where their value is asked for.
+    /// Subqueries and rows used as values.
     fn values(random: &mut Random) -> Self {
         let list = [truth(random), truth(random), scalar_subquery(random)];
         let list: Vec<String> = list.iter().enumerate().map(|(at, item)| format!("{item} AS c{}", at + 1)).collect();
@@ -233,7 +233,7 @@ fn column(random: &mut Random, table: &str, of: &Values) -> String {
     format!("{table}.{}_{}", one_of(random, &["l", "r"]), of.name)
 }
 
-/// One of the table `a`.
+/// A column of the table `a`.
 fn any_column(random: &mut Random) -> String {
     let of = any(random);
     column(random, "a", of)
@@ -243,7 +243,7 @@ fn literal(random: &mut Random, of: &Values) -> String {
     format!("CAST({} AS {})", one_of(random, of.values), of.sql)
 }
 
-/// A value that is not out of range.
+/// A value that is never out of range.
 fn scalar(random: &mut Random, table: &str) -> String {
     let of = any(random);
     let one = column(random, table, of);
@@ -263,7 +263,7 @@ fn aggregate(random: &mut Random, table: &str) -> String {
         (0, _) => "count(*)".to_owned(),
         (1, _) => format!("count(DISTINCT {one})"),
         (2 | 3, "i2" | "i4" | "dec") => format!("sum({one})"),
-        // PostgreSQL has none of these types.
+        // PostgreSQL has no such function for these types.
         (2 | 3, name) if !["bool", "bytes", "uuid"].contains(&name) => {
             format!("{}({one})", one_of(random, &["min", "max"]))
         }
@@ -283,16 +283,16 @@ fn condition(random: &mut Random, table: &str, depth: usize) -> String {
     }
 }
 
-/// Numbers of one type are compared with those of any other.
+/// Types of numbers, which compare with each other.
 const NUMBERS: [&str; 6] = ["i2", "i4", "i8", "f4", "f8", "dec"];
 
-/// A column of `a` and the type's name of another that it can be compared with.
+/// A column of `a`, and a type whose values compare with it.
 fn comparable(random: &mut Random) -> (String, &'static str) {
     let of = any(random);
     (column(random, "a", of), paired(random, of.name))
 }
 
-/// A type whose values are compared with those of another.
+/// A type whose values compare with those of another.
 fn paired(random: &mut Random, with: &'static str) -> &'static str {
     if NUMBERS.contains(&with) { random.pick(&NUMBERS).copied().unwrap() } else { with }
 }
@@ -305,7 +305,7 @@ fn truth(random: &mut Random) -> String {
     match random.index(6) {
         0 | 1 => format!("{one} {not}IN (SELECT s.r_{other} FROM {{}} AS s WHERE s.id < {from})"),
         2 => format!("{not}EXISTS (SELECT 1 FROM {{}} AS s WHERE s.l_{other} = {one} AND s.id > {from})"),
-        // DataFusion sorts by no condition in which a column is compared with itself.
+        // DataFusion cannot sort by a condition that compares a column with itself.
         3 => {
             let operator = one_of(random, &["=", "<>", "<", "<=", ">", ">="]);
             let (first, second) = (comparable(random).1, comparable(random).1);
@@ -327,7 +327,7 @@ fn truth(random: &mut Random) -> String {
     }
 }
 
-/// Of one number, by an equality with what is outside.
+/// A scalar subquery of a number, correlated by an equality.
 fn scalar_subquery(random: &mut Random) -> String {
     let (one, other) = comparable(random);
     let aggregate = one_of(random, &["count(*)", "max(s.id)", "min(s.id)", "sum(s.id)"]);
@@ -335,7 +335,7 @@ fn scalar_subquery(random: &mut Random) -> String {
     format!("(SELECT {aggregate} FROM {{}} AS s WHERE s.r_{other} = {one} AND s.id > {from})")
 }
 
-/// With a subquery, sometimes.
+/// A comparison, sometimes with a subquery.
 fn comparison(random: &mut Random, table: &str) -> String {
     if !random.one_in(5) {
         return plain_comparison(random, table);

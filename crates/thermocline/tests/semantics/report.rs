@@ -1,4 +1,4 @@
-//! Disagreements: counted, sorted into those on purpose and those that are open, and printed.
+//! Disagreements: counted, sorted into deliberate and open ones, and printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,16 +9,16 @@ use super::deviations;
 use super::engines::Way;
 use super::expressions::Expression;
 
-/// How an expression differs from what it is to PostgreSQL.
+/// Difference of an expression from PostgreSQL.
 #[derive(Debug, Clone)]
 pub enum Difference {
-    /// PostgreSQL has no such expression.
+    /// PostgreSQL refuses the expression.
     Accepted { sqlstate: String, found: String },
-    /// There is no such expression here.
+    /// The expression is refused here.
     Refused { expected: String, error: String },
-    /// Its type.
+    /// Its type differs.
     Type { expected: String, found: String },
-    /// Its value in a row.
+    /// Its value in a row differs.
     Value { row: i64, expected: Outcome, found: Result<Option<String>, String> },
 }
 
@@ -44,14 +44,14 @@ impl Difference {
     }
 }
 
-/// What was compared, and what came of it.
+/// Number of comparisons, and the disagreements.
 #[derive(Default)]
 pub struct Report {
     pub expressions: usize,
     pub evaluations: usize,
-    /// Per deviation of `docs/sql.md`: how often it was met.
+    /// Number of occurrences of each deviation of `docs/sql.md`.
     on_purpose: BTreeMap<&'static str, usize>,
-    /// Per expression and kind of difference: in which ways of evaluation, and the first one.
+    /// By expression and kind of difference: the ways of evaluation, and the first difference.
     open: BTreeMap<(String, &'static str), (BTreeSet<Way>, String)>,
 }
 
@@ -67,7 +67,7 @@ impl Report {
         self.open.entry(key).or_insert_with(|| (BTreeSet::new(), example())).0.insert(way);
     }
 
-    /// Adds what was found elsewhere.
+    /// Adds another report.
     pub fn merge(&mut self, other: Self) {
         self.expressions += other.expressions;
         self.evaluations += other.evaluations;
@@ -79,7 +79,7 @@ impl Report {
         }
     }
 
-    /// Prints what was found.
+    /// Prints the report.
     pub fn print(&self) {
         for ((class, kind), (ways, example)) in &self.open {
             println!("{class} | {kind} | {ways:?} | {}", example.chars().take(400).collect::<String>());
@@ -93,7 +93,7 @@ impl Report {
         );
     }
 
-    /// Fails if a disagreement is not in the list of open ones, or one of the list is gone.
+    /// Fails if a disagreement is not in the list of open ones, or one of the list has disappeared.
     pub fn check(&self) {
         let found: BTreeSet<String> =
             self.open.iter().map(|((class, kind), (ways, _))| format!("{class} | {kind} | {ways:?}")).collect();

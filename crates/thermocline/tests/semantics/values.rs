@@ -1,8 +1,8 @@
-//! The table that expressions are evaluated over: two columns of each type, with all pairs of their values.
+//! The table over which expressions are evaluated: two columns of each type, with all pairs of their values.
 
-/// A type and its values as SQL writes them, NULL first.
+/// A type and its values as SQL literals, NULL first.
 pub struct Values {
-    /// What columns of it are called.
+    /// Prefix of its columns' names.
     pub name: &'static str,
     /// Its name in SQL.
     pub sql: &'static str,
@@ -14,7 +14,7 @@ pub fn is_key(of: &Values) -> bool {
     of.sql != "JSONB"
 }
 
-/// Rows are the pairs of so many values.
+/// Number of values of a type; rows are their pairs.
 pub const VALUES: usize = 10;
 
 pub const TYPES: &[Values] = &[
@@ -153,7 +153,7 @@ pub const TYPES: &[Values] = &[
     Values { name: "bytes", sql: "BYTEA", values: &["NULL", "'\\x'", "'\\x00'", "'\\x61'", "'\\xff00'", "'\\xc3a4'"] },
 ];
 
-/// Rows with a pair of values each: the place of the left one times [`VALUES`] and that of the right one.
+/// Rows with a pair of values each: index of the left one times [`VALUES`] plus that of the right one.
 pub fn pairs(left: &Values, right: &Values) -> Vec<i64> {
     let left = left.values.len();
     let right = right.values.len();
@@ -171,7 +171,7 @@ pub fn create_table(name: &str) -> String {
     format!("CREATE TABLE {name} (id BIGINT PRIMARY KEY, {})", columns.collect::<Vec<_>>().join(", "))
 }
 
-/// The definition of a view of objects with its rows, which have documents as texts.
+/// The definition of a view over objects with its rows, which store documents as texts.
 pub fn create_view(name: &str, objects: &str) -> String {
     let column = |side: &str, of: &Values| match is_key(of) {
         true => format!("{side}_{}", of.name),

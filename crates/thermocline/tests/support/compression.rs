@@ -26,7 +26,7 @@ pub fn bzip2(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Several members, or frames, one behind the other, cut wherever it falls.
+/// Several members or frames, one after the other, cut anywhere.
 pub fn in_members(compress: Compress, text: &[u8]) -> Vec<u8> {
     text.chunks(text.len() / 3 + 1).flat_map(compress).collect()
 }

@@ -1,4 +1,4 @@
-//! Data sets of the workloads, made once.
+//! Data sets of the workloads, generated once.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub fn made(workload: &Workload, format: Format) -> &'static Path {
             (workload.generate)(&options, &|_| {}).expect("the workload's data");
             std::fs::write(done, "").unwrap();
         }
-        // One folder a workload and format, for as long as the process runs.
+        // One folder per workload and format, until the process ends.
         let leaked: &'static Path = Box::leak(out.into_boxed_path());
         leaked
     };

@@ -1,4 +1,4 @@
-//! A workload's queries in every mode, cache state and topology, against DuckDB.
+//! Queries of a workload in every mode, cache state and topology, compared with DuckDB.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const SWITCHES: &[&[(&str, &str)]] = &[
     &[("thermocline.bitmaps", "off")],
     &[("thermocline.bloom_filters", "off")],
     &[("thermocline.bloom_filters", "off"), ("thermocline.bitmaps", "off")],
-    // No lists of build keys, so that Bloom filters stand in for them, in both kinds of join.
+    // Without lists of build keys, so that Bloom filters replace them, in both kinds of join.
     &[("datafusion.optimizer.hash_join_inlist_pushdown_max_size", "0")],
     &[
         ("datafusion.optimizer.hash_join_inlist_pushdown_max_size", "0"),
@@ -30,10 +30,10 @@ const SWITCHES: &[&[(&str, &str)]] = &[
     ],
 ];
 
-/// How many of its pushdowns a storage node hands back, for the two nodes of a run.
+/// Share of its pushdowns that a storage node pushes back, for the two nodes of a run.
 const PUSHBACK: &[[&str; 2]] = &[["all", "half"], ["half", "none"]];
 
-/// A workload in one format, and what DuckDB says of it.
+/// A workload in one format, and DuckDB's results.
 pub struct Everywhere {
     workload: &'static Workload,
     format: Format,
@@ -41,7 +41,7 @@ pub struct Everywhere {
 }
 
 impl Everywhere {
-    /// Makes the data and asks DuckDB.
+    /// Generates the data and queries DuckDB.
     pub fn new(workload: &'static Workload, format: Format) -> Self {
         let mut duckdb = Oracle::start();
         for view in data::duckdb_views(workload, format, data::made(workload, format)) {
@@ -104,7 +104,7 @@ impl Everywhere {
                 self.run_all(&full, &format!("{format:?} {location} {mode} {state}")).await;
             }
         }
-        // Everything that the queries need is cached now, and no byte of data may move.
+        // All needed columns are cached now, so no byte of data may move.
         full.set("mode", "hybrid").unwrap();
         self.run_all(&full, "warming").await;
         let sums = self.run_all(&full, &format!("{format:?} {location} fully cached")).await;
@@ -123,7 +123,7 @@ impl Everywhere {
         half
     }
 
-    /// Caches what random queries need, then runs all in the modes that mix cached with pushed.
+    /// Caches the columns of random queries, then runs all queries in the modes that mix cached with pushed.
     async fn random_cache(&self, session: &Session, seed: u64, context: &str) {
         let mut rng = StdRng::seed_from_u64(seed);
         let half = self.workload.queries.len() / 2;
@@ -151,9 +151,9 @@ impl Everywhere {
         }
     }
 
-    /// With nodes that hand back a share of what is pushed to them.
+    /// With nodes that push back a share of their fragments.
     async fn pushed_back(&self, location: &str, share: &[&str; 2]) {
-        // So small a cache that even the mode that prefers it pushes.
+        // Such a small cache that even the mode that prefers it pushes.
         let session = self.session(location, 256 << 10).await;
         for mode in [Mode::Pushdown, Mode::Hybrid] {
             session.set("mode", mode.name()).unwrap();
@@ -172,7 +172,7 @@ impl Everywhere {
         session
     }
 
-    /// Runs all queries, compares their rows, and adds up what they cost.
+    /// Runs all queries, compares their rows, and sums up their costs.
     async fn run_all(&self, session: &Session, context: &str) -> Sums {
         let mut sums = Sums::default();
         for (name, sql) in self.workload.queries {
@@ -185,11 +185,11 @@ impl Everywhere {
     }
 }
 
-/// What some queries cost together.
+/// Costs of several queries together.
 #[derive(Default)]
 struct Sums {
     bytes_from_storage: u64,
-    /// Partitions that a node handed back.
+    /// Partitions that a node pushed back.
     pushed_back: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the integration tests share: the program, the DuckDB oracle, data, topologies, canonical rows.
+//! Shared parts of the integration tests: the program, the DuckDB oracle, data, topologies, canonical rows.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 

@@ -15,7 +15,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Starts one.
+    /// Starts a session.
     pub fn start() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/oracle.py");
         let mut process = Command::new(python())
@@ -34,7 +34,7 @@ impl Oracle {
         self.try_query(sql).unwrap_or_else(|error| panic!("DuckDB: {error}\n{sql}"))
     }
 
-    /// Rows of a statement, or why there are none.
+    /// Rows of a statement, or its error.
     pub fn try_query(&mut self, sql: &str) -> Result<Vec<Row>, String> {
         writeln!(self.requests, "{}", serde_json::json!({ "sql": sql })).unwrap();
         let mut line = String::new();
@@ -54,7 +54,7 @@ impl Drop for Oracle {
     }
 }
 
-/// The interpreter that has DuckDB: the one that `./test` set up, or the one named.
+/// The interpreter with DuckDB: the one that `./test` installed, or the one named.
 pub fn python() -> PathBuf {
     if let Some(named) = std::env::var_os("THERMOCLINE_ORACLE_PYTHON") {
         return named.into();

@@ -4,14 +4,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Where it is.
+/// Its path.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_thermocline");
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs a script and gives back what it says.
+/// Runs a script and returns its output.
 pub fn output(directory: Option<&Path>, settings: &[&str], script: &str) -> Output {
     let mut command = Command::new(BINARY);
     command.arg("sql").args(directory).args(["--format", "csv", "-c", script]);
@@ -35,8 +35,7 @@ pub fn error(directory: Option<&Path>, script: &str) -> String {
     text(&done.stderr)
 }
 
-/// A process that has run a script, of which the first row is `done`, and goes on with `then`: the
-/// arguments behind the script.
+/// A process that has run a script whose first row is `done`, and goes on with `then`: the arguments after the script.
 pub fn start(directory: &Path, script: &str, then: &[&str]) -> Child {
     let mut child = Command::new(BINARY)
         .arg("sql")

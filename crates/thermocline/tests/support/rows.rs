@@ -1,4 +1,4 @@
-//! Results in one canonical form, so that two engines can be compared.
+//! Canonical form of results, for comparing two engines.
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::DataType;
@@ -76,7 +76,7 @@ fn sort_key(row: &Row) -> Vec<(u8, String)> {
         .map(|value| match value {
             None => (0, String::new()),
             Some(text) => match text.parse::<f64>() {
-                // Rounded, so that the last digits of an average do not decide.
+                // Rounded, so that the last digits of an average do not affect the order.
                 Ok(number) => (1, format!("{number:+.6e}")),
                 Err(_) => (2, text.clone()),
             },
@@ -88,7 +88,7 @@ fn same_value(a: &Option<String>, b: &Option<String>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) if a == b => true,
         (Some(a), Some(b)) => match (a.parse::<f64>(), b.parse::<f64>()) {
-            // Exact integers and decimals that differ in text differ in trailing zeros only.
+            // Exact integers and decimals may differ only in trailing zeros.
             (Ok(x), Ok(y)) => {
                 x == y || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()) && !(is_integer(a) && is_integer(b))
             }

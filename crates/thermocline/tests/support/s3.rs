@@ -41,7 +41,7 @@ impl S3Server {
         Self { endpoint }
     }
 
-    /// What a storage node process needs in its environment to reach the server.
+    /// Environment variables that a storage node process needs to reach the server.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("AWS_ENDPOINT_URL", self.endpoint.clone()),

@@ -13,7 +13,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// A shell with further options of `thermocline sql`.
+    /// A shell with additional options of `thermocline sql`.
     pub fn open(database: &Path, options: &str) -> Self {
         let command = format!("exec {BINARY} sql {} {options}", database.display());
         let mut process = Command::new("script")
@@ -41,7 +41,7 @@ impl Terminal {
         input.flush().unwrap();
     }
 
-    /// Waits until it has said this since the last time; gives back all of that.
+    /// Waits for this output since the last call; returns all output since then.
     pub fn hears(&self, part: &str) -> String {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Where the objects of a test are: in this process, or behind storage node processes.
+//! Location of a test's objects: in this process, or behind storage node processes.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -53,8 +53,8 @@ impl Drop for NodeProcess {
     }
 }
 
-/// Spreads the objects of `source` over `parts` directories, keeping their paths: every part has
-/// some objects of every table that has several.
+/// Spreads the objects of `source` over `parts` directories, keeping their paths: every part gets some objects of every
+/// table that has several.
 pub fn spread(source: &Path, parts: &[&Path]) {
     let mut turn = 0;
     for table in std::fs::read_dir(source).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {

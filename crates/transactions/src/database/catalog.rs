@@ -1,4 +1,4 @@
-//! The schema with what was compiled from it, one version at a time.
+//! The schema and its compiled procedures, one version at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,24 +9,24 @@ use thermocline_procedures::Definitions;
 
 /// The current definitions.
 ///
-/// Invariant: `version` is that of `current`, and both change only while all partitions are held, so
-/// whoever runs in a partition sees one version from its beginning to its end.
+/// Invariant: `version` is that of `current`, and both change only while all partitions are held, so work in a
+/// partition sees one version from beginning to end.
 #[derive(Debug)]
 pub struct Catalog {
     version: AtomicU64,
     current: RwLock<Arc<Definitions>>,
-    /// CommitQueue by whoever defines, from reading the old version to installing the new one.
+    /// Turn of a definition, held from reading the old version to installing the new one.
     pub defining: Arc<Turns>,
 }
 
 impl Catalog {
-    /// The first version.
+    /// A catalog with its first version.
     pub fn new(definitions: Definitions) -> Self {
         let (version, current) = (AtomicU64::new(definitions.version), RwLock::new(Arc::new(definitions)));
         Self { version, current, defining: Arc::default() }
     }
 
-    /// The number of the current version.
+    /// Number of the current version.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

@@ -12,11 +12,11 @@ use super::database::Database;
 use super::replay::Replayer;
 
 impl Database {
-    /// Checks a database that nobody has open: every file, and the state that they give together. Changes
-    /// nothing. The memory that it takes is that of the open database.
+    /// Checks a database that is not open: every file, and the state that they give together. Changes nothing. Takes as
+    /// much memory as the open database.
     ///
     /// # Errors
-    /// If a file cannot be read; what is damaged is in the report.
+    /// If a file cannot be read. Damage is in the report.
     pub fn check(
         disk: &dyn Disk,
         procedures: Vec<Registration>,

@@ -32,7 +32,7 @@ use super::trimmer::Trimmer;
 use super::work::Work;
 use crate::engine::{Client, CommitWaiters, Engine, Handle, Journal, NoJournal, Options};
 
-/// Bytes that tables leave to working memory at most.
+/// Maximum bytes that tables leave to working memory.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
 
 /// An open database. Dropping it and all its sessions closes it; by then every commit is durable.
@@ -40,7 +40,7 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
-/// State that sessions share. Fields are dropped in this order: snapshots, partitions, log, lock.
+/// State shared by sessions. Fields are dropped in this order: snapshots, partitions, log, lock.
 pub(super) struct Shared {
     /// `None` without a log.
     snapshots: Option<Snapshots>,
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub statement_timeout: Option<Duration>,
     pub query_rows_max: Option<u64>,
     identity: Identity,
-    /// `None` if it can be written.
+    /// `None` if the database is writable.
     read_only: Option<ReadOnly>,
     _lock: Box<dyn DirectoryLock>,
 }
@@ -68,21 +68,21 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the database of a directory, or makes one in an empty directory: takes its lock, loads the
-    /// newest snapshot, replays the log, starts the threads.
+    /// Opens the database of a directory, or creates one in an empty directory: takes its lock, loads the newest
+    /// snapshot, replays the log, starts the threads.
     ///
-    /// Where a record of the log is damaged, is missing or changes other rows than when it ran first, the state
-    /// before it can be read and nothing be written: see [`Database::read_only`], which a program should tell its
-    /// users of.
+    /// If a record of the log is damaged or missing, or changes other rows than in its first run, the database opens
+    /// read-only with the state before that record: see [`Database::read_only`], which a program should report to its
+    /// users.
     ///
     /// # Errors
-    /// If there is no state to show: the directory is in use, of a newer version or cannot be read or written, its
-    /// snapshot is damaged, or the log calls a procedure that `settings` do not have.
+    /// If there is no state to show: the directory is in use, of a newer version, or not readable or writable; its
+    /// snapshot is damaged; or the log calls a procedure missing from `settings`.
     pub fn open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
         Self::open_with_progress(disk, settings, &mut |_| {})
     }
 
-    /// A new database whose rows last as long as it is open: no files, no log.
+    /// A new database in memory only, without files or a log.
     ///
     /// # Errors
     /// If `settings` have no partitions, or threads cannot be started.
@@ -90,7 +90,7 @@ impl Database {
         Self::open(Arc::new(EmptyDisk), Settings { durable: false, ..settings })
     }
 
-    /// The same, telling how far recovery is.
+    /// [`Database::open`] that reports the progress of recovery.
     pub fn open_with_progress(
         disk: Arc<dyn Disk>,
         settings: Settings,
@@ -132,7 +132,7 @@ impl Database {
 
         let commit_waiters = CommitWaiters::new(members.len());
         let (log, journal): (_, Arc<dyn Journal>) = if durable && read_only.is_some() {
-            // Nothing is written, neither now nor later.
+            // Nothing is ever written.
             (None, Arc::new(NoJournal))
         } else if durable {
             if Control::read(&*disk)?.is_none() {
@@ -144,7 +144,7 @@ impl Database {
             let on_released = Box::new(move |sequence| released.released(sequence));
             let collector = Collector::new(log_settings, recovered.end.next);
             let log = LogThread::start(collector, writer, Arc::clone(&budget), on_released)?;
-            // Results of what only read wait for nothing but the records before.
+            // Results of reads wait only for the records before them.
             commit_waiters.released(Ok(log.handle().released()));
             let handle = log.handle();
             let mut ended = taken_back(&unfinished, recovered.transaction, recovered.timestamp)?;
@@ -164,7 +164,7 @@ impl Database {
             idle_max: idle_timeout,
             first_transaction: TransactionId(recovered.transaction.0 + 1),
             seed: random.next(),
-            // Time goes on from where the log is even if the clock was set back.
+            // Time continues from the end of the log even if the clock was set back.
             clock: Box::new(move || Micros(clock().0.max(start.0))),
         };
         let engine = Engine::start(options, members, journal, commit_waiters)?;
@@ -206,19 +206,18 @@ impl Database {
         Session::new(Arc::clone(&self.shared))
     }
 
-    /// A client, which keeps many transactions in flight.
+    /// A client, which can have many transactions in flight.
     pub fn client(&self) -> Client<Work> {
         self.shared.engine.client()
     }
 
-    /// A statement, for a [`Client`]. After a definition it is refused with 40001 and has to be prepared
-    /// again.
+    /// Prepares a statement for a [`Client`]. After a definition it is refused with 40001 and must be prepared again.
     pub fn prepare(&self, sql: &str) -> Result<Arc<Work>> {
         let (catalog, budget) = (&self.shared.catalog, &self.shared.budget);
         Work::new(catalog, catalog.current(), sql, budget).map(Arc::new)
     }
 
-    /// A procedure, for a [`Client`]; valid as long as one of [`Database::prepare`].
+    /// Prepares a procedure for a [`Client`]; valid as long as a statement of [`Database::prepare`].
     pub fn procedure(&self, name: &str) -> Result<Arc<Work>> {
         let catalog = &self.shared.catalog;
         Work::procedure(catalog, catalog.current(), name).map(Arc::new)
@@ -229,23 +228,23 @@ impl Database {
         self.shared.catalog.current().schema.clone()
     }
 
-    /// Which database it is, and its partitions.
+    /// Identity of the database and its number of partitions.
     pub fn identity(&self) -> Identity {
         self.shared.identity
     }
 
-    /// Why it can only be read, what it shows and how to go on; `None` if it can be written. Whoever writes gets
-    /// that as an error with SQLSTATE 25006.
+    /// Why it is read-only, which state it shows and how to go on; `None` if it is writable. Writers get this as an
+    /// error with SQLSTATE 25006.
     pub fn read_only(&self) -> Option<&ReadOnly> {
         self.shared.read_only.as_ref()
     }
 
-    /// Transactions and statements that needed a partition that they did not have, and ran again.
+    /// Number of transactions and statements that ran again because they needed a partition that they did not have.
     pub fn restarts(&self) -> u64 {
         self.shared.engine.restarts()
     }
 
-    /// Memory by use, in sum.
+    /// Memory by use, in total.
     pub fn memory(&self) -> MemoryReport {
         MemoryReport::of(&self.shared.budget)
     }
@@ -255,9 +254,9 @@ impl Database {
         self.shared.budget.used()
     }
 
-    /// Takes a snapshot of all that was committed before, and waits for it; the log before it is removed.
-    /// Transactions go on meanwhile. If it fails, the snapshot before it and the log stay as they are.
-    /// Snapshots are also taken by themselves: see [`SnapshotSettings`](super::SnapshotSettings).
+    /// Takes a snapshot of everything committed before, waits for it, and removes the log before it. Transactions go on
+    /// meanwhile. If it fails, the earlier snapshot and the log stay unchanged. Snapshots are also taken automatically:
+    /// see [`SnapshotSettings`](super::SnapshotSettings).
     pub fn snapshot(&self) -> Result<SnapshotReport> {
         self.shared.snapshots()?.take()
     }
@@ -267,13 +266,13 @@ impl Database {
         self.shared.snapshots.as_ref().map(Snapshots::status).unwrap_or_default()
     }
 
-    /// State that a test drives itself.
+    /// Internal state, for tests that drive it.
     #[cfg(test)]
     pub(super) const fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Writes a backup into an empty directory: the state of a moment after this call began.
+    /// Writes a backup into an empty directory: the state at a moment after this call began.
     pub fn backup(&self, into: &dyn Disk) -> Result<Manifest> {
         self.snapshot()?;
         let _kept = self.shared.snapshots()?.keep();
@@ -285,9 +284,9 @@ impl Database {
         set_limit(&self.shared.budget, bytes);
     }
 
-    /// Waits for all sessions' statements, writes what waits and says whether all of it is durable. Takes a snapshot
-    /// first if the next start would have a [long log](super::SnapshotSettings) to replay. Only without sessions,
-    /// which would have nothing to talk to.
+    /// Waits for all sessions' statements, writes the waiting records and returns whether all of them are durable.
+    /// Takes a snapshot first if the next start would have a [long log](super::SnapshotSettings) to replay. Call it
+    /// without open sessions, which would lose their database.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.shared) {
             Ok(Shared { snapshots, engine, log, budget, .. }) => {
@@ -308,7 +307,7 @@ fn set_limit(budget: &Budget, bytes: u64) {
 }
 
 impl Shared {
-    /// The memory that all share.
+    /// The memory budget of the database.
     pub const fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
@@ -319,9 +318,8 @@ impl Shared {
         self.snapshots.as_ref().ok_or_else(missing)
     }
 
-    /// Begins to read tables, all at one place in the order of all transactions, and waits until what
-    /// they hold is durable. A reader for each partition that is read, for each request. It can be stopped
-    /// before it begins.
+    /// Begins to read tables, all at one place in the order of all transactions, and waits until their contents are
+    /// durable. Returns, for each request, a reader for each partition. It can be interrupted before it begins.
     pub fn read_tables(
         self: &Arc<Self>,
         mut requests: Vec<ReadRequest>,
@@ -368,7 +366,7 @@ impl Shared {
         })
     }
 
-    /// Changes the schema, at a place of its own among the transactions.
+    /// Changes the schema, at one point in the transaction order.
     pub fn define(&self, sql: &str, interrupt: &Arc<Interrupt>) -> Result<()> {
         let mut definition = Definition::new(&self.catalog, &self.handle, sql, Some(interrupt));
         machine::run(&mut definition, self.handle.clock())

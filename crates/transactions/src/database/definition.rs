@@ -10,7 +10,7 @@ use super::catalog::Catalog;
 use super::work::Work;
 use crate::engine::{Exclusive, Filling, Handle, Made, built_for};
 
-/// A change of the schema, at a place of its own among the transactions.
+/// A change of the schema, at one point in the transaction order.
 ///
 /// ```text
 ///  new ---> waits for its turn ---> reads the newest schema ---> runs over all partitions ---> durable
@@ -19,23 +19,23 @@ use crate::engine::{Exclusive, Filling, Handle, Made, built_for};
 ///               +-- fills it in steps <--- an index or a column of many rows: begins it, and gives back the turn
 /// ```
 ///
-/// While it fills, other definitions run, but those of its table: they get an error. Nothing of it is in the log before
-/// what it builds is complete, so a crash leaves none, and replay builds at the record what was installed there.
-/// Dropping it before that drops what was built.
+/// While it fills, other definitions run, but definitions of its table get an error. Nothing is in the log before the
+/// build is complete, so a crash leaves nothing of it, and replay builds the index or column when it reaches the
+/// record. Dropping the definition before that drops the build.
 pub struct Definition {
     catalog: Arc<Catalog>,
     handle: Handle<Work>,
     sql: Box<str>,
     interrupt: Option<Arc<Interrupt>>,
     stage: Stage,
-    /// Its build and the table; `None` for another definition, or once the build is part of the table.
+    /// Its build and the table; `None` for any other definition, or once the build is part of the table.
     building: Option<(TableId, Arc<Build>)>,
 }
 
 enum Stage {
     /// Waits for its turn.
     Waits,
-    /// Runs over all partitions; the turn keeps others from reading the schema meanwhile.
+    /// Runs over all partitions; the turn keeps other definitions from reading the schema meanwhile.
     Runs {
         running: Exclusive<Work, Made>,
         _turn: Turn,
@@ -44,18 +44,18 @@ enum Stage {
 }
 
 impl Definition {
-    /// Before it waits for its turn.
+    /// A definition before it waits for its turn.
     pub fn new(catalog: &Arc<Catalog>, handle: &Handle<Work>, sql: &str, interrupt: Option<&Arc<Interrupt>>) -> Self {
         let (catalog, handle, interrupt) = (Arc::clone(catalog), handle.clone(), interrupt.map(Arc::clone));
         Self { catalog, handle, sql: sql.into(), interrupt, stage: Stage::Waits, building: None }
     }
 
-    /// Whether it fills what it builds.
+    /// Whether it is filling its build.
     pub const fn is_filling(&self) -> bool {
         matches!(self.stage, Stage::Fills(_))
     }
 
-    /// Starts it; false if there is nothing to change.
+    /// Starts it; returns false if there is nothing to change.
     fn start(&mut self, turn: Turn) -> Result<bool> {
         let before = self.catalog.current();
         before.check_writable()?;
@@ -75,14 +75,14 @@ impl Definition {
         Ok(true)
     }
 
-    /// It ran over all partitions.
+    /// Continues after it ran over all partitions.
     fn ran(&mut self, made: Result<Made>) -> Step<Result<()>> {
         match (made, &self.building) {
             (Ok(Made::Begun), Some((table, build))) => {
                 if let Some(interrupt) = &self.interrupt {
                     interrupt.wait_again();
                 }
-                // That gives back the turn.
+                // Leaving the earlier stage gives back the turn.
                 self.stage = Stage::Fills(self.handle.fill(*table, build, self.interrupt.as_ref()));
                 Step::Go
             }

@@ -22,10 +22,10 @@ const PORTIONS: Portions =
 ///  drop -----> take back: batches of rows go again, as they came
 /// ```
 ///
-/// Rows are in the table and in its indexes as soon as their batch has run, hidden until the load is over. So at the
-/// end nothing is copied, no partition is held for longer than a batch takes, and what it needs besides the table is a
-/// bit for each row. A key of a hidden row is taken: who inserts it meanwhile gets an error with SQLSTATE 40001, for
-/// nobody knows yet whether the row will stay. After a crash in the middle of it the rows go when the log is replayed.
+/// Rows are in the table and its indexes as soon as their batch has run, hidden until the load ends. So the end copies
+/// nothing and holds no partition longer than a batch does, and the load needs only a bit per row besides the table.
+/// The key of a hidden row is taken: a transaction that inserts it meanwhile gets SQLSTATE 40001, because it is not
+/// known yet whether the row will stay. After a crash in the middle, replay of the log removes the rows.
 pub struct Load {
     shared: Arc<Shared>,
     loading: Loading,
@@ -57,10 +57,10 @@ impl Load {
         run_steps(self.shared.handle.clock(), || self.loading.step())
     }
 
-    /// Adds a row: a value for each of the columns. It may wait for rows before it to be inserted.
+    /// Adds a row: a value for each of the columns. It may wait until earlier rows are inserted.
     ///
     /// # Errors
-    /// If the row, or one before it, cannot be inserted. Then none is.
+    /// If this row or an earlier one cannot be inserted. Then none is.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> Result<()> {
         let pushed = match self.loading.push(values) {
             Ok(true) => self.run(),
@@ -71,11 +71,10 @@ impl Load {
         pushed
     }
 
-    /// Inserts what has not been inserted, waits until all of it is durable, and lets everybody see it. Gives back how
-    /// many rows that were.
+    /// Inserts the remaining rows, waits until all are durable, and makes them visible. Returns the number of rows.
     ///
     /// # Errors
-    /// If a row cannot be inserted, or the load was stopped. Then there is none of them.
+    /// If a row cannot be inserted, or the load was stopped. Then none is there.
     pub fn finish(mut self) -> Result<u64> {
         if self.has_failed {
             return Err(Error::internal("a load that has failed cannot be finished"));
@@ -91,7 +90,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         if self.loading.is_begun() {
             self.loading.take_back();
-            // Only a stopped engine refuses it, and then they go when the database is opened.
+            // Only a stopped engine refuses it, and then the rows are removed at the next opening.
             let _ = self.run();
         }
     }

@@ -17,21 +17,21 @@ use super::catalog::Catalog;
 use super::work::{LoadBatch, Work};
 use crate::engine::{Client, Exclusive, Handle};
 
-/// How long it waits before it sends a batch again.
+/// Delay before a batch is sent again.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
-/// How much of a load happens at once.
+/// Sizes of the steps of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Portions {
     /// Rows that a partition inserts without doing anything else in between.
     pub rows: u32,
-    /// Bytes of rows that it does.
+    /// Bytes of rows that a partition inserts without doing anything else in between.
     pub bytes: usize,
     /// Batches of one partition that wait for their turn or for the log.
     pub under_way: usize,
-    /// Rows of a load that failed which go from each partition at once.
+    /// Rows of a failed load that are removed from each partition at once.
     pub taken_back: u32,
-    /// How long it tries a batch again that lost a race: to a full queue, or to another load of the same key.
+    /// How long it retries a batch that was refused because of a full queue, or of another load with the same key.
     pub retry_for: Duration,
 }
 
@@ -45,7 +45,7 @@ pub struct Portions {
 ///  take_back, from any: --> Answers (to what was sent) --> Removes (some rows at once) ------+
 /// ```
 ///
-/// [`step`](Self::step) goes on with what was asked for last, to its end.
+/// [`step`](Self::step) continues the last request to its end.
 pub struct Loading {
     catalog: Arc<Catalog>,
     definitions: Arc<Definitions>,
@@ -56,18 +56,18 @@ pub struct Loading {
     id: LoadId,
     maker: RowMaker,
     environment: Environment,
-    /// By partition; one for all of a table that every partition has.
+    /// By partition; a single one for a replicated table.
     open: Vec<OpenBatch>,
     /// By tag.
     under_way: BTreeMap<u64, UnderWay>,
-    /// Batches that lost a race, and when they are sent again.
+    /// Batches to be retried, and when they are sent again.
     again: (Vec<UnderWay>, Micros),
     tag_next: u64,
     rows: u64,
     image: Vec<u8>,
     /// Bytes of all batches.
     charge: Charge,
-    /// Whether a batch was sent, and the load is not over: rows of it may be there.
+    /// Whether a batch was sent and the load has not ended: some of its rows may be there.
     is_begun: bool,
     stage: Stage,
 }
@@ -79,15 +79,15 @@ enum Stage {
     Open,
     /// A batch is full.
     Fills(usize),
-    /// Sends what there is, and waits for all of it to be inserted.
+    /// Sends the remaining rows, and waits until all are inserted.
     Ends,
-    /// Ends, with its rows.
+    /// Ends and keeps its rows.
     Keeps(Exclusive<Work, ()>),
-    /// Is to go; waits for batches that may be running.
+    /// Is to be taken back; waits for batches that may be running.
     Answers,
-    /// Some of its rows go.
+    /// Removes some of its rows.
     Removes(Exclusive<Work, u32>),
-    /// Ends, without its rows.
+    /// Ends without its rows.
     Forgets(Exclusive<Work, ()>),
     Over,
 }
@@ -98,7 +98,7 @@ struct OpenBatch {
     hash: Option<PartitionHash>,
     count: u32,
     images: Vec<u8>,
-    /// How many batches of the partition are under way.
+    /// Batches of the partition under way.
     sent: usize,
 }
 
@@ -144,7 +144,7 @@ impl Loading {
         })
     }
 
-    /// Adds a row: a value for each of the columns. Whether [steps](Self::step) have to come before the next one.
+    /// Adds a row: a value for each of the columns. Returns whether [steps](Self::step) must run before the next row.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
         let hash = self.maker.make(values, &self.environment, &mut self.image)?;
         let count = self.open.len() as u32;
@@ -161,13 +161,13 @@ impl Loading {
         Ok(is_full)
     }
 
-    /// All rows are to be there for everybody, once the [steps](Self::step) are over.
+    /// Requests that all rows become visible by the end of the [steps](Self::step).
     pub fn finish(&mut self) {
         self.stage = Stage::Ends;
     }
 
-    /// No row is to be left of it, once the [steps](Self::step) are over. What is left if that fails goes when the
-    /// database is opened: nothing else can happen by then, because only a stopped engine refuses it.
+    /// Requests that all rows are removed by the end of the [steps](Self::step). If that fails, the remaining rows are
+    /// removed at the next opening; the database cannot be used before, because only a stopped engine refuses this.
     pub fn take_back(&mut self) {
         self.again.0.clear();
         self.stage = if self.is_begun { Stage::Answers } else { Stage::Over };
@@ -178,23 +178,23 @@ impl Loading {
         self.rows
     }
 
-    /// Which load of which table it is; not before it has begun.
+    /// Its table and load id; only after it has begun.
     pub fn table_load(&self) -> TableLoad {
         TableLoad { table: self.maker.table().id, load: self.id }
     }
 
-    /// Whether rows of it may be there that nobody sees yet.
+    /// Whether hidden rows of it may be there.
     pub const fn is_begun(&self) -> bool {
         self.is_begun
     }
 
-    /// Whether everybody is about to see its rows.
+    /// Whether its rows are about to become visible.
     pub const fn is_keeping(&self) -> bool {
         matches!(self.stage, Stage::Keeps(_))
     }
 
-    /// Goes on with what was asked for last. The end is an error if a row cannot be inserted or the load was stopped;
-    /// then it is to be [taken back](Self::take_back).
+    /// Continues the last request. Ends with an error if a row cannot be inserted or the load was stopped; then it must
+    /// be [taken back](Self::take_back).
     pub fn step(&mut self) -> Step<Result<()>> {
         self.next().unwrap_or_else(|error| Step::Over(Err(error)))
     }
@@ -304,7 +304,7 @@ impl Loading {
         self.under_way.insert(tag, batch);
         let submitted = self.client.submit(work, Box::default(), tag);
         if submitted.is_err() {
-            // Nobody will answer it.
+            // It gets no answer.
             self.under_way.remove(&tag);
         }
         submitted?;
@@ -312,7 +312,7 @@ impl Loading {
         Ok(())
     }
 
-    /// Waits until batches have been answered; sends those again that lost a race.
+    /// Waits for answers to batches, and sends those again that are to be retried.
     fn receive(&mut self) -> Result<Step<Result<()>>> {
         let clock = self.handle.clock().clone();
         if !self.again.0.is_empty() {
@@ -335,7 +335,7 @@ impl Loading {
                 result => {
                     failed = failed.or(result.err());
                     let bytes = self.charge.bytes().saturating_sub(batch.bytes);
-                    // Fewer bytes always have room.
+                    // Shrinking is never refused.
                     let _ = self.charge.resize(bytes);
                     if let Some(open) = self.open.get_mut(batch.partition) {
                         open.sent -= 1;

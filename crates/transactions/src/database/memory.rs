@@ -5,7 +5,7 @@ use thermocline_tables::table::{Budget, Working};
 pub struct MemoryReport {
     /// Bytes that may be used.
     pub limit_bytes: u64,
-    /// Of those, bytes that tables leave to what is needed while it runs.
+    /// Part of the limit that tables leave to working memory.
     pub reserve_bytes: u64,
     /// Bytes of rows, locators and indexes.
     pub table_bytes: u64,
@@ -20,12 +20,12 @@ impl MemoryReport {
         Self { limit_bytes, reserve_bytes, table_bytes: budget.used(), working }
     }
 
-    /// All bytes that are used.
+    /// All bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.table_bytes + self.working.iter().map(|(_, bytes)| bytes).sum::<u64>()
     }
 
-    /// Bytes of one kind of working memory; 0 for a kind that there is not.
+    /// Bytes of one kind of working memory; 0 for an unknown kind.
     pub fn working_bytes(&self, kind: &str) -> u64 {
         self.working.iter().find(|(name, _)| *name == kind).map_or(0, |(_, bytes)| *bytes)
     }

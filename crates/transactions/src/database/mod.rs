@@ -6,7 +6,7 @@
 //!    +--definition--> Catalog <---version------+   (a statement of an older version runs again)
 //! ```
 //!
-//! The catalog holds the schema and the compiled procedures of one version. It changes only
+//! The catalog holds one version of the schema and its compiled procedures. It changes only
 //! while no transaction runs, so that [`Work`] can compare versions without a lock.
 //!
 //! ```

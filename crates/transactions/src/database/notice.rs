@@ -5,8 +5,8 @@ use thermocline_types::Error;
 /// A background failure that no statement reports, for the program's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// A snapshot was not taken. The one before it and the log stay as they are, and the next attempt comes by
-    /// itself; until one succeeds the log grows, and so does the time that the next start takes.
+    /// A snapshot was not taken. The earlier one and the log stay unchanged, and another attempt follows automatically;
+    /// until one succeeds, the log and the time of the next start grow.
     SnapshotFailed(Error),
     /// Segments of the log that a snapshot covers could not be removed; the next snapshot tries again.
     LogNotRemoved(Error),
@@ -31,5 +31,5 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Receiver of notices, called from a thread of the engine: it should not take long.
+/// Receiver of notices, called from a thread of the engine: it must return quickly.
 pub type Notices = dyn Fn(&Notice) + Send + Sync;

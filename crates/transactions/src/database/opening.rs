@@ -11,20 +11,20 @@ use thermocline_types::{Class, Result};
 use super::database::Database;
 use super::settings::Settings;
 
-/// A database that is about to be opened: its directory is taken and its files have a state, which has not been read.
+/// A database about to be opened: its directory is locked and its files are known, but rows and log have not been read.
 ///
 /// ```text
 ///  new: lock, look at the files ----> finish: read the snapshot, replay the log ----> Database
 ///       milliseconds; refuses                 as long as they are; can be stopped
 /// ```
 ///
-/// So a program can do other things while the rows are read.
+/// A program can do other work while the rows are read.
 pub struct Opening {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) settings: Settings,
     pub(super) lock: Box<dyn DirectoryLock>,
     pub(super) plan: Plan,
-    /// Those of the settings, which do not have them any more.
+    /// Procedures taken out of the settings.
     pub(super) procedures: Arc<Vec<Arc<Registration>>>,
 }
 
@@ -35,10 +35,10 @@ impl fmt::Debug for Opening {
 }
 
 impl Opening {
-    /// Takes the directory.
+    /// Locks the directory and looks at its files.
     ///
     /// # Errors
-    /// Those of [`Database::open`] that can be seen without reading all rows.
+    /// Errors of [`Database::open`] that show without reading all rows.
     pub fn new(disk: Arc<dyn Disk>, mut settings: Settings) -> Result<Self> {
         if settings.partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
@@ -51,7 +51,7 @@ impl Opening {
         Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures) })
     }
 
-    /// Executor partitions: those that the database has, or will have if it is new or is to get others.
+    /// Executor partitions that the database has, or will have if it is new or will be repartitioned.
     pub fn partitions(&self) -> u16 {
         if self.is_repartitioned() {
             return self.settings.partitions;
@@ -59,7 +59,7 @@ impl Opening {
         self.plan.identity().map_or(self.settings.partitions, |identity| identity.partitions)
     }
 
-    /// About how many bytes of files are to be read.
+    /// Approximate bytes of files to be read.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -67,14 +67,13 @@ impl Opening {
         self.plan.bytes(&*self.disk)
     }
 
-    /// The same with something that stops it: then [`Opening::finish`] fails with SQLSTATE 57014 and nothing has
-    /// changed.
+    /// Lets `interrupt` stop the opening: then [`Opening::finish`] fails with SQLSTATE 57014 and changes nothing.
     #[must_use]
     pub fn with_interrupt(self, interrupt: &Arc<Interrupt>) -> Self {
         Self { plan: self.plan.with_interrupt(interrupt), ..self }
     }
 
-    /// Opens the database, telling how far it is.
+    /// Opens the database and reports progress.
     ///
     /// # Errors
     /// As [`Database::open`].

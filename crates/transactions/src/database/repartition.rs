@@ -1,4 +1,4 @@
-//! Another number of partitions for a database, while nobody has it open.
+//! Changes the number of partitions of a database that is not open.
 //!
 //! ```text
 //!  recover -----> record without rows -----> snapshot of that record: -----> recover from that
@@ -7,9 +7,9 @@
 //!                                                  +-- its manifest gives the database M partitions
 //! ```
 //!
-//! A snapshot is there when its manifest is, so that is when the database has its new partitions: in one step, and a
-//! crash before leaves the old state, with the old number. Segments of the log that were written with the old number
-//! stay until the next snapshot; all of their records are in this one.
+//! A snapshot exists once its manifest does, so the database changes its partitions in one step; a crash before leaves
+//! the old state with the old number. Log segments written with the old number stay until the next snapshot, which
+//! covers all of their records.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ use super::opening::Opening;
 use super::replay::Replayer;
 
 impl Opening {
-    /// Whether the database is to get another number of partitions than it has. One that can only be read keeps its own.
+    /// Whether the settings ask for another number of partitions. A read-only database keeps its own.
     pub(super) fn is_repartitioned(&self) -> bool {
         let identity = self.plan.identity().filter(|_| self.plan.wrong().is_none());
         let wanted = self.settings.partitions;
         self.settings.repartition && identity.is_some_and(|identity| identity.partitions != wanted)
     }
 
-    /// Gives the database as many partitions as the settings say, if it [is](Self::is_repartitioned) to have them.
+    /// Changes the number of partitions to that of the settings, if [required](Self::is_repartitioned).
     pub(super) fn repartitioned(self, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
         if !self.is_repartitioned() {
             return Ok(self);
@@ -52,7 +52,7 @@ impl Opening {
         };
         let (mut rebuilt, recovered) = recover_planned(plan, &**disk, rebuild, progress)?;
         if let (None, Some(old)) = (&recovered.read_only, old) {
-            // Of a load that was not over nothing is left.
+            // Unfinished loads leave nothing.
             rebuilt.take_back_loads()?;
             let (members, schema, _) = rebuilt.into_parts();
             let new = Identity { partitions: settings.partitions, ..old };
@@ -79,7 +79,7 @@ fn write(
     let writer = SnapshotWriter::begin(Arc::clone(disk), new, head, &schema.to_sql())?;
     let mut writer = writer.ok_or_else(|| Error::internal("a new record has a snapshot already"))?;
     if let Err(error) = write_redistributed(members, &mut writer, check) {
-        // The next start removes what is left; a full disk needs the room now.
+        // The next start removes the rest; a full disk needs the room now.
         let _ = writer.abandon();
         return Err(error);
     }
@@ -87,8 +87,8 @@ fn write(
     remove_snapshots(&**disk, position)
 }
 
-/// Writes a record that changes nothing, and gives back its place. Files of a snapshot are named after their place, and
-/// there may be a snapshot of the last record.
+/// Appends a record that changes nothing and returns its sequence. A snapshot's files are named after its sequence, and
+/// a snapshot of the last record may exist already.
 fn append_record(
     disk: &Arc<dyn Disk>,
     identity: Identity,

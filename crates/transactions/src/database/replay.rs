@@ -1,4 +1,4 @@
-//! Running statements and procedures from the log.
+//! Runs statements and procedures from the log.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use thermocline_types::{Error, Result, Value};
 
 use super::work::environment;
 
-/// Runs what the log says with the schema of that time. Limits are not asked: what was committed was
-/// within them.
+/// Runs the commands of the log with the schema of their time. Limits are ignored: committed transactions were within
+/// theirs.
 #[derive(Debug)]
 pub struct Replayer {
     definitions: Definitions,
-    /// Definitions follow each other without anything between them when a snapshot is loaded: compiled
-    /// when something runs.
+    /// Schema not compiled yet: definitions follow each other when a snapshot is loaded, so compilation waits for the
+    /// next command.
     changed: Option<Schema>,
     statements: StatementCache<Arc<Prepared>>,
 }
 
 impl Replayer {
-    /// A replayer that begins with these definitions.
+    /// A replayer with these initial definitions.
     pub fn new(definitions: Definitions) -> Self {
         Self { definitions, changed: None, statements: StatementCache::default() }
     }

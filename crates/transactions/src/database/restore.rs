@@ -15,18 +15,17 @@ use thermocline_types::{Class, Error, Result};
 use super::database::Database;
 use super::replay::Replayer;
 
-/// Ids that are copied between two writes.
+/// Ids copied between two writes.
 const STEP_IDS: u32 = 1 << 16;
 
 impl Database {
-    /// Makes the state that a database had after one record of its log a database of its own, which can be written,
-    /// in an empty directory; changes nothing in the directory of the first, which nobody may have open. The memory
-    /// that it takes is that of the open database.
+    /// Creates a writable database in an empty directory from the state after one record of another database's log.
+    /// Changes nothing in the other directory, which must not be open. Takes as much memory as the open database.
     ///
     /// # Errors
-    /// If there is no such state any more, because a snapshot has taken its place, or none yet; if the record is in
-    /// the middle of a transaction; if it does something else than when it ran first, or one before it does; and if
-    /// a directory cannot be read or written. What is written is no database then.
+    /// If the state is gone, because a snapshot has replaced it, or does not exist yet; if the record is in the middle
+    /// of a transaction; if it, or an earlier record, does something else than in its first run; or if a directory
+    /// cannot be read or written. The written files are not a database then.
     pub fn restore_until(
         from: &dyn Disk,
         into: Arc<dyn Disk>,
@@ -66,11 +65,11 @@ impl Database {
                     .error(format_args!("there is no log record {until}: the last one is {last}")),
             });
         }
-        // Of a load that was not over by then nothing is left.
+        // Loads unfinished at that record leave nothing.
         rebuild.take_back_loads()?;
         let (mut members, schema, _) = rebuild.into_parts();
         let head = Head { id: recovered.transaction, timestamp: recovered.timestamp, seed: 0 };
-        // Nothing changes while it is copied, so nothing waits.
+        // Rows do not change while they are copied, so none wait.
         let barrier = Barrier::at(&mut members, head, until, &schema, usize::MAX);
         let taking = Taking::begin(Arc::clone(&into), identity, barrier)?;
         let mut taking = taking.ok_or_else(|| Error::internal("an empty directory has a snapshot"))?;

@@ -21,17 +21,16 @@ use super::table_reader::TableReader;
 use super::work::{Work, read};
 use crate::engine::{Client, Interactive, Program};
 
-/// Bytes of a text that is kept without being charged.
+/// Bytes of a text that is kept without a charge.
 const SHORT_BYTES: usize = 100;
-/// How often a statement is prepared again because the schema changed meanwhile.
+/// Number of times that a statement is prepared again because the schema changed.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Executes SQL, one statement after the other.
 ///
-/// Without `BEGIN` each statement is a transaction of its own. `BEGIN` makes the following ones a single
-/// transaction until `COMMIT` or `ROLLBACK`: that one holds the partitions that its statements have needed so far,
-/// and nothing else runs there meanwhile. It is the slower way, for programs that need it; a procedure does the
-/// same in one step.
+/// Without `BEGIN` each statement is a transaction of its own. `BEGIN` joins the following ones to a single transaction
+/// until `COMMIT` or `ROLLBACK`: it holds the partitions that its statements have needed so far, and nothing else runs
+/// there meanwhile. This is the slower way, for programs that need it; a procedure does the same in one step.
 ///
 /// ```text
 ///           BEGIN            statement
@@ -40,29 +39,29 @@ const ATTEMPTS_MAX: usize = 16;
 ///    +-- COMMIT, ... --+  +--- an error ---+--> 25P02 until COMMIT or ROLLBACK, which both roll back
 /// ```
 pub struct Session {
-    /// How long a statement may take, waiting included; `None` for any time.
+    /// Time limit of a statement, including waiting; `None` for no limit.
     statement_timeout: Option<Duration>,
-    /// How long it may do nothing inside a transaction.
+    /// Longest idle time in a transaction.
     idle_timeout: Duration,
     /// Interrupt of the running statement, for callers that stop it.
     running: Arc<Mutex<Option<Arc<Interrupt>>>>,
-    /// Of statements that count as one; `None` outside of [`Session::as_one_statement`].
+    /// Shared interrupt of statements that count as one; `None` outside of [`Session::as_one_statement`].
     whole: Option<Arc<Interrupt>>,
     shared: Arc<Shared>,
     client: Client<Work>,
-    /// Commands by their texts, in the newest version.
+    /// Commands by text, for the newest version.
     commands: StatementCache<Arc<Command>>,
     transaction: State,
-    /// Whether queries run here whatever they read.
+    /// Whether queries run here however many rows they read.
     unbounded: bool,
 }
 
 enum State {
     Idle,
-    /// With what stops the statement that it is a part of; `None` if it is of none.
+    /// With the interrupt of the statement that it is part of; `None` if it is part of none.
     Begun(Option<Arc<Interrupt>>),
     Open(Interactive<Work>),
-    /// An error came before it had anything to undo.
+    /// Failed before it had anything to undo.
     Failed,
 }
 
@@ -74,7 +73,7 @@ enum Command {
     Define,
     /// The statement and, for queries, a variant with a row limit for use outside transactions.
     Statement(Arc<Work>, Option<Arc<Work>>),
-    /// With what its arguments take.
+    /// With the charge for its arguments.
     Call(Arc<Work>, CallArguments, Charge),
 }
 
@@ -100,31 +99,30 @@ impl Session {
         }
     }
 
-    /// How long a statement may take from now on, waiting for its turn included; `None` for any time. One
-    /// that takes longer is rolled back with SQLSTATE 57014; so is a procedure, and the transaction that it
-    /// is in.
+    /// Sets the time limit of a statement, including the wait for its turn; `None` for no limit. A statement that takes
+    /// longer is rolled back with SQLSTATE 57014, as are a procedure and the transaction around it.
     pub fn set_statement_timeout(&mut self, timeout: Option<Duration>) {
         self.statement_timeout = timeout;
     }
 
-    /// How long transactions that begin from now on may wait for their next statement. One that waits longer
-    /// is rolled back, and its next statement gets SQLSTATE 25P03.
+    /// Sets how long transactions that begin from now on may wait for their next statement. A transaction that waits
+    /// longer is rolled back, and its next statement gets SQLSTATE 25P03.
     pub fn set_idle_timeout(&mut self, timeout: Duration) {
         self.idle_timeout = timeout;
     }
 
-    /// Canceller of the session's statements, for another thread.
+    /// Cancels the session's statements from another thread.
     pub fn canceller(&self) -> Canceller {
         Canceller { running: Arc::clone(&self.running) }
     }
 
-    /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`,
-    /// `$2`. What it changed is durable when this comes back, or when `COMMIT` does.
+    /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`, `$2`. Changes are
+    /// durable when this, or `COMMIT`, returns.
     pub fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer> {
         self.execute_source(sql.into(), parameters)
     }
 
-    /// The same of a statement that may be parsed.
+    /// [`Self::execute`] for a statement that may be parsed.
     pub fn execute_source(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<Answer> {
         let mut attempts = 0;
         loop {
@@ -142,7 +140,7 @@ impl Session {
         }
     }
 
-    /// The same, here however many rows it reads: for a query that no other engine can run.
+    /// [`Self::execute_source`] without the limit on rows of a query: for queries that no other engine can run.
     pub fn execute_unbounded(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<Answer> {
         self.unbounded = true;
         let result = self.execute_source(source, parameters);
@@ -155,7 +153,7 @@ impl Session {
         !matches!(self.transaction, State::Idle)
     }
 
-    /// Whether a transaction is open that takes nothing but `ROLLBACK`.
+    /// Whether a failed transaction is open, which accepts only `ROLLBACK`.
     pub fn has_failed(&self) -> bool {
         match &self.transaction {
             State::Open(transaction) => transaction.has_failed(),
@@ -164,10 +162,9 @@ impl Session {
         }
     }
 
-    /// Begins to read tables, all as of one moment and, inside a transaction, with what it has changed. A
-    /// reader for each partition that is read, for each request. Inside a transaction all rows have been
-    /// handed on when this comes back. It is stopped as a statement is, while it waits for the partitions and,
-    /// inside a transaction, while it reads.
+    /// Begins to read tables, all as of one moment and, inside a transaction, including its changes. Returns, for each
+    /// request, a reader for each partition. Inside a transaction all rows have been handed on when this returns. It is
+    /// stopped like a statement while it waits for the partitions and, inside a transaction, while it reads.
     pub fn read_tables(&mut self, requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
         self.interruptible(|session, interrupt| session.read_interruptible(requests, interrupt))
     }
@@ -191,11 +188,12 @@ impl Session {
         }
     }
 
-    /// Begins to load rows into a table, with values of these columns, in this order; others get their defaults. It is
-    /// a transaction of its own, which goes on without the session. What stops the session's statements stops it.
+    /// Begins to load rows into a table: values of these columns, in this order; other columns get their defaults. The
+    /// load is a transaction of its own, which goes on without the session. Cancelling the session's statements stops
+    /// it.
     ///
     /// # Errors
-    /// If there is no such table or column, nothing may be written, or a transaction is open.
+    /// If the table or a column does not exist, the database is read-only, or a transaction is open.
     pub fn load(&mut self, table: &str, columns: &[impl AsRef<str>]) -> Result<Load> {
         if self.in_transaction() {
             self.fail();
@@ -204,7 +202,7 @@ impl Session {
         self.interruptible(|session, interrupt| Load::begin(&session.shared, table, columns, interrupt))
     }
 
-    /// Contents of memory. It is stopped as a statement is, while it waits for the partitions.
+    /// Contents of memory. It is stopped like a statement while it waits for the partitions.
     pub fn statistics(&mut self) -> Result<Statistics> {
         self.interruptible(Self::statistics_interruptible)
     }
@@ -216,7 +214,7 @@ impl Session {
             PartitionStatistics::of(member, engine.queued(id), engine.held(id))
         };
         let partitions = match &mut self.transaction {
-            // A look at a partition that another session has would be a wait that nobody knows of.
+            // Waiting for a partition of another session here would be invisible to deadlock detection.
             State::Open(transaction) => {
                 Some(transaction.visit_all(Some(interrupt), |members| Ok(members.iter().map(of).collect()))?)
             }
@@ -245,7 +243,7 @@ impl Session {
             Command::Statement(work, _) => work.bytes(),
             Command::Call(.., charge) => charge.bytes(),
             Command::Begin | Command::Commit | Command::Rollback if sql.len() < SHORT_BYTES => SHORT_BYTES,
-            // Definitions come once, and have long texts.
+            // Definitions run once and have long texts.
             Command::Begin | Command::Commit | Command::Rollback | Command::Define => return Ok(command),
         };
         self.commands.keep(sql.as_bytes(), Arc::clone(&command), bytes, Some(self.shared.budget()));
@@ -333,9 +331,9 @@ impl Session {
         }
     }
 
-    /// Runs statements that count as one for whoever stops them: they have the deadline of `interrupt`, in place
-    /// of the session's timeout, and that or [`Canceller::cancel`] stops the one that runs or the next. What those
-    /// before it did stays until the transaction is rolled back.
+    /// Runs several statements that count as one: they share the deadline of `interrupt` instead of the session's
+    /// timeout, and `interrupt` or [`Canceller::cancel`] stops the running one or the next. Changes of earlier ones
+    /// stay until the transaction is rolled back.
     pub fn as_one_statement<T>(
         &mut self,
         interrupt: Arc<Interrupt>,
@@ -354,7 +352,7 @@ impl Session {
         self.interruptible(|session, interrupt| session.work_interruptible(work, arguments, interrupt))
     }
 
-    /// Runs what the session's timeout and its canceller can stop.
+    /// Runs a function that the session's timeout and its canceller can stop.
     fn interruptible<T>(&mut self, run: impl FnOnce(&mut Self, &Arc<Interrupt>) -> Result<T>) -> Result<T> {
         if let Some(whole) = self.whole.clone() {
             whole.wait_again();
@@ -381,7 +379,7 @@ impl Session {
             Some(_) if begins && work.is_outdated() => Err(Error::Retry("the schema has changed".into())),
             Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
             None => {
-                // A copy goes into the queue, which is told of it there.
+                // The queue charges for a copy of the arguments.
                 let bytes = arguments.iter().map(Value::heap_bytes).sum();
                 let room = self.shared.budget().check_working(bytes);
                 room.map_err(|full| out_of_memory("a statement's parameters", full))?;
@@ -390,14 +388,14 @@ impl Session {
         }
     }
 
-    /// The transaction, if there is one; with the participants, if it has none yet.
+    /// The open transaction, if any; begins it with the participants if it has no partitions yet.
     fn open(
         &mut self,
         participants: &Participants,
         interrupt: &Arc<Interrupt>,
     ) -> Result<Option<&mut Interactive<Work>>> {
         if let State::Begun(within) = &self.transaction {
-            // Several that count as one do not fail because of the order in which they need partitions.
+            // Statements that count as one must not fail because of the order in which they need partitions.
             let is_of_one = within.as_ref().is_some_and(|within| Arc::ptr_eq(within, interrupt));
             let participants = if is_of_one { &Participants::All } else { participants };
             let engine = &self.shared.engine;
@@ -410,8 +408,8 @@ impl Session {
         }
     }
 
-    /// Ends the transaction, if there is one, as an error of a statement does: an error outside of the
-    /// partitions, or of another engine's part in it.
+    /// Fails the open transaction, if any, as a statement's error does: for errors outside of the partitions, or of
+    /// another engine's part of a statement.
     pub fn fail(&mut self) {
         match &mut self.transaction {
             State::Open(transaction) => transaction.fail(),
@@ -421,14 +419,15 @@ impl Session {
     }
 }
 
-/// Stops the statement that a session runs when it is asked to; cloning gives another one.
+/// Cancels the running statement of a session; clones share it.
 #[derive(Debug, Clone)]
 pub struct Canceller {
     running: Arc<Mutex<Option<Arc<Interrupt>>>>,
 }
 
 impl Canceller {
-    /// Stops what runs now: it ends with SQLSTATE 57014, unless it was over before. False if nothing runs.
+    /// Cancels the running statement, which ends with SQLSTATE 57014 unless it is already over. Returns false if none
+    /// runs.
     pub fn cancel(&self) -> bool {
         match &*self.running.lock() {
             Some(interrupt) => {

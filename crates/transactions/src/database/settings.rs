@@ -9,47 +9,45 @@ use thermocline_procedures::{Limits, Registration};
 use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
 
-/// How a database runs, and what it may know of the world.
+/// Configuration of a database, and its inputs from outside.
 pub struct Settings {
-    /// Executor partitions of a new database; one that exists keeps its own unless it is to be
-    /// [repartitioned](Self::repartition).
+    /// Executor partitions of a new database; an existing one keeps its own unless [`repartition`](Self::repartition)
+    /// is set.
     pub partitions: u16,
-    /// Whether a database that has another number of partitions gets this one when it is opened: all of its rows are
-    /// written once more. One that can only be read keeps its own.
+    /// Whether a database with another number of partitions gets this one when it is opened, which writes all of its
+    /// rows once more. A read-only database keeps its own.
     pub repartition: bool,
-    /// Bytes that rows, indexes and locators may take together with what is needed while it runs: all of
-    /// [`Working`](thermocline_tables::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the
-    /// latter.
+    /// Bytes for rows, indexes and locators together with all [`Working`](thermocline_tables::table::Working) memory.
+    /// Tables leave a sixteenth of it, at most 256 MiB, to the latter.
     pub memory_bytes_max: u64,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
-    /// Requests that wait for a partition at most; more are refused with 40001.
+    /// Maximum requests that wait for a partition; more are refused with 40001.
     pub queue_length: usize,
-    /// Bytes of a partition's results that may wait for the log. While a slow disk keeps more of them waiting,
-    /// the partition runs nothing, so that its queue fills and clients are told to try again. Also of a client's
-    /// results that it has not received: if there are more, it is refused with 40001.
+    /// Bytes of a partition's results that may wait for the log. While a slow disk keeps more of them waiting, the
+    /// partition runs nothing, so its queue fills and clients are told to try again. Also the limit for results that a
+    /// client has not received: beyond it, its requests are refused with 40001.
     pub results_bytes_max: usize,
-    /// How long a session may do nothing inside a transaction; see
+    /// Longest idle time of a session in a transaction; see
     /// [`Session::set_idle_timeout`](super::Session::set_idle_timeout).
     pub idle_timeout: Duration,
-    /// How long a session's statement may take; `None` for any time. See
+    /// Time limit of a session's statement; `None` for no limit. See
     /// [`Session::set_statement_timeout`](super::Session::set_statement_timeout).
     pub statement_timeout: Option<Duration>,
     /// Group commit and segments.
     pub log: LogSettings,
-    /// Whether there is a log. Without one, which only a new database can be, all that was done is gone when
-    /// the database is closed.
+    /// Whether there is a log. Only a new database can be without one, and loses everything when it is closed.
     pub durable: bool,
-    /// When snapshots are taken.
+    /// Schedule and cost of snapshots.
     pub snapshots: SnapshotSettings,
     /// Limits of a procedure.
     pub limits: Limits,
-    /// Rows that a query of a session may read outside of a transaction, by estimate or in fact; one that would read
-    /// more is [`Error::Unsupported`](thermocline_types::Error::Unsupported), for who has another engine that reads a snapshot
-    /// and holds no partition meanwhile. `None` where there is none. Inside a transaction and in a procedure queries
-    /// run here, and [`Session::execute_unbounded`](super::Session::execute_unbounded) has any of them run here.
+    /// Rows that a session's query may read outside of a transaction, by estimate or in fact. A query that would read
+    /// more gets [`Error::Unsupported`](thermocline_types::Error::Unsupported), for callers with another engine that
+    /// reads a snapshot and holds no partition meanwhile. `None` without such an engine. Queries in transactions and
+    /// procedures have no limit, nor do those of [`Session::execute_unbounded`](super::Session::execute_unbounded).
     pub query_rows_max: Option<u64>,
-    /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
+    /// Procedures in Rust. Those that the log calls must be there for its replay.
     pub procedures: Vec<Registration>,
     /// Receiver of background failures.
     pub notices: Arc<Notices>,
@@ -72,7 +70,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// One partition, 1 GiB, the system's clock.
+/// One partition, 1 GiB, the system clock.
 impl Default for Settings {
     fn default() -> Self {
         let now = system_time();

@@ -15,25 +15,26 @@ use super::notice::{Notice, Notices};
 use super::work::Work;
 use crate::engine::{Exclusive, Handle};
 
-/// When snapshots are taken, and what they may cost.
+/// Schedule and cost of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSettings {
-    /// Bytes of log after which one is taken: about what recovery has to replay at most.
+    /// Bytes of log after which a snapshot is taken: approximately the most that recovery has to replay.
     pub log_bytes: u64,
-    /// Time after which one is taken if anything has changed; `None` for never.
+    /// Time after which a snapshot is taken if anything has changed; `None` for never.
     pub interval: Option<Duration>,
-    /// Percent of a partition's time that copying takes at most while transactions run there.
+    /// Maximum percentage of a partition's time for copying while transactions run there.
     pub time_percent: u8,
-    /// Percent of the time that writing and syncing take at most while transactions run anywhere: what is left
-    /// of the disk is the log's. A snapshot of so many bytes takes their time on an idle disk times 100 by this, or
-    /// less: while a quarter of `memory_bytes_max` waits, it does not rest.
+    /// Maximum percentage of the time for writing and syncing while transactions run anywhere: the rest of the disk's
+    /// time is left to the log. Writing a snapshot then takes its time on an idle disk, times 100, divided by this; or
+    /// less, because writing does not pause while a quarter of `memory_bytes_max` waits.
     pub write_percent: u8,
-    /// Bytes of one partition's rows that wait for the disk, copied or as they were before a change; while there are
-    /// more, the partition runs no transaction. What a single one has changed may be more than that.
+    /// Bytes of one partition's rows that wait for the disk, copied or as images of changed rows; while there are more,
+    /// the partition runs no transaction. The changes of a single transaction may exceed this.
     pub memory_bytes_max: usize,
-    /// Bytes of log behind the newest snapshot from which on [`Database::close`](super::Database::close) takes one,
-    /// so that the next start has little to replay: 16 MiB of small transactions are about a second. But not of less
-    /// log than a quarter of the tables' memory: to write all rows takes longer than to replay that.
+    /// Bytes of log after the newest snapshot from which on [`Database::close`](super::Database::close) takes one, so
+    /// that the next start has little to replay: 16 MiB of small transactions take about a second. No snapshot is taken
+    /// if the log is smaller than a quarter of the tables' memory: writing all rows would take longer than replaying
+    /// it.
     pub closing_log_bytes: u64,
 }
 
@@ -50,7 +51,7 @@ impl Default for SnapshotSettings {
     }
 }
 
-/// A snapshot that was taken.
+/// Report of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotReport {
     /// Its place in the log.
@@ -59,45 +60,45 @@ pub struct SnapshotReport {
     pub rows: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// How long it took; zero if nothing had changed since the one before.
+    /// Duration; zero if nothing had changed since the last one.
     pub duration: Duration,
-    /// The longest step: how long a partition did nothing else.
+    /// The longest step, during which a partition did nothing else.
     pub pause_max: Duration,
 }
 
 /// Snapshot history since the database was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotStatus {
-    /// The last one.
+    /// The last snapshot.
     pub last: Option<SnapshotReport>,
-    /// Why the last attempt failed; `None` if it did not.
+    /// Why the last attempt failed; `None` if it succeeded.
     pub error: Option<Error>,
-    /// Why segments of the log that the last one covers could not be removed; the next one tries again.
+    /// Why log segments covered by the last snapshot could not be removed; the next snapshot tries again.
     pub log_error: Option<Error>,
-    /// How many were taken.
+    /// Snapshots taken.
     pub taken_total: u64,
-    /// How many attempts failed.
+    /// Attempts that failed.
     pub failed_total: u64,
-    /// Whether one is being taken.
+    /// Whether a snapshot is in progress.
     pub is_running: bool,
-    /// Bytes of log behind the newest one: about what the next start has to replay.
+    /// Bytes of log after the newest snapshot: approximately what the next start replays.
     pub log_bytes: u64,
 }
 
-/// Ids that a partition looks at in one step: less than a millisecond.
+/// Ids visited in one step of a partition: less than a millisecond.
 const STEP_IDS: u32 = 2048;
-/// How often the size of the log is looked at.
+/// Interval at which the size of the log is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Chunks are written at least so often while a partition rests from copying.
+/// Interval at which chunks are written while a partition pauses copying.
 const WRITE_EVERY: Duration = Duration::from_millis(2);
-/// A partition that ran no transaction for so long is idle. Between two groups of the log it may have nothing
-/// to do for some milliseconds, because everybody waits for the disk.
+/// A partition without a transaction for this long is idle. Between two groups of the log it may have no work for some
+/// milliseconds, because all clients wait for the disk.
 const IDLE_AFTER: Duration = Duration::from_millis(50);
-/// After an attempt that failed, the next one by size or time has to wait so long.
+/// Delay after a failed attempt before the next scheduled one.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
-/// How often a snapshot begins again because of definitions.
+/// Number of times that a snapshot begins again because of definitions.
 const ATTEMPTS_MAX: u32 = 16;
-/// The part of the tables' bytes that the log behind a snapshot may have when the database is closed: see
+/// One part in this many of the tables' bytes may remain as log after a snapshot when the database is closed: see
 /// [`SnapshotSettings::closing_log_bytes`].
 const CLOSING_SHARE: u64 = 4;
 
@@ -109,11 +110,11 @@ struct State {
     waiters: Vec<Waiter>,
     status: SnapshotStatus,
     stop: bool,
-    /// A bug has ended the thread.
+    /// The panic that has ended the thread.
     panicked: Option<Error>,
-    /// Bytes of log, replayed and appended, when the newest one began.
+    /// Bytes of log, replayed and appended, when the newest snapshot began.
     covered_bytes: u64,
-    /// Whether there is a log behind the newest one that ran with older semantics.
+    /// Whether log after the newest snapshot ran with older semantics.
     is_outdated: bool,
 }
 
@@ -123,20 +124,20 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The thread that takes snapshots; dropping gives up the one it is at.
+/// The thread that takes snapshots; dropping it abandons the snapshot in progress.
 #[derive(Debug)]
 pub(super) struct Snapshots {
     shared: Arc<Shared>,
-    /// CommitQueue while the files of snapshots change.
+    /// Held while the files of snapshots change.
     files: Arc<Mutex<()>>,
     log: LogHandle,
-    /// Bytes of log that were replayed.
+    /// Bytes of log replayed at the start.
     replayed_bytes: u64,
     closing_log_bytes: u64,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Parts that the thread needs.
+/// Parts of the database that the thread needs.
 pub(super) struct Source {
     pub disk: Arc<dyn Disk>,
     pub identity: Identity,
@@ -144,10 +145,10 @@ pub(super) struct Source {
     pub log: LogHandle,
     pub catalog: Arc<Catalog>,
     pub settings: SnapshotSettings,
-    /// Bytes of log that were replayed.
+    /// Bytes of log replayed at the start.
     pub log_bytes: u64,
-    /// Whether some of that ran with older semantics. A snapshot is taken at once: the next version may not be able
-    /// to replay it.
+    /// Whether some of that ran with older semantics. Then a snapshot is taken at once, because the next version may
+    /// not be able to replay it.
     pub is_outdated: bool,
     pub notices: Arc<Notices>,
 }
@@ -176,7 +177,7 @@ impl Snapshots {
         Ok(Self { shared, files, log, replayed_bytes, closing_log_bytes, thread: Some(thread) })
     }
 
-    /// Takes one that has all that was committed before this call, and waits for it.
+    /// Takes a snapshot of everything committed before this call, and waits for it.
     pub fn take(&self) -> Result<SnapshotReport> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let mut state = self.shared.state.lock();
@@ -197,25 +198,25 @@ impl Snapshots {
         SnapshotStatus { log_error, log_bytes, ..self.shared.state.lock().status.clone() }
     }
 
-    /// Bytes of log behind the newest one.
+    /// Bytes of log after the newest snapshot.
     fn log_bytes(&self) -> u64 {
         let bytes = self.replayed_bytes + self.log.appended_bytes();
         bytes.saturating_sub(self.shared.state.lock().covered_bytes)
     }
 
-    /// Takes one before the database is closed, if the log behind the newest is [long](SnapshotSettings) beside
-    /// tables of so many bytes. If it fails, the log has everything all the same.
+    /// Takes a snapshot before the database is closed, if the log after the newest one is [long](SnapshotSettings)
+    /// relative to `table_bytes`. If this fails, nothing is lost: everything is in the log.
     pub fn close(&self, table_bytes: u64) {
         let log_bytes = self.log_bytes();
         let is_long = log_bytes >= self.closing_log_bytes.max(table_bytes / CLOSING_SHARE);
         let is_outdated = self.shared.state.lock().is_outdated;
         if log_bytes > 0 && (is_long || is_outdated) {
-            // Whoever has to know of an error is told by the thread.
+            // The thread reports errors.
             let _ = self.take();
         }
     }
 
-    /// No snapshot is completed or removed while this is held.
+    /// Keeps snapshots from being completed or removed while the guard is held.
     pub fn keep(&self) -> MutexGuard<'_, ()> {
         self.files.lock()
     }
@@ -297,7 +298,7 @@ impl Taker {
                 (Ok(_), None) => {}
             }
             for waiter in waiters {
-                // Whoever does not wait any more need not know.
+                // The caller may have stopped waiting.
                 let _ = waiter.send(result.clone());
             }
         }
@@ -321,7 +322,7 @@ impl Taker {
         let mut attempts = 1;
         loop {
             match self.attempt() {
-                // A definition came between.
+                // A definition ran meanwhile.
                 Err(Error::Retry(_)) if attempts < ATTEMPTS_MAX && !self.is_stopped() => attempts += 1,
                 result => return result,
             }
@@ -344,7 +345,7 @@ impl Taker {
         let pause_max = match self.copy(&mut taking) {
             Ok(pause_max) => pause_max,
             Err(error) => {
-                // Its files are of no use; what cannot be removed now goes with the next one.
+                // Its files are useless; the next snapshot removes those that cannot be removed now.
                 let _ = taking.abandon();
                 return Err(error);
             }
@@ -357,9 +358,8 @@ impl Taker {
         Ok(report(&manifest, start.elapsed(), pause_max))
     }
 
-    /// Copies and writes all rows. Each partition rests between its steps, in proportion to how long they
-    /// took, unless nothing else runs there; and so does this thread between its writes. Gives back the longest
-    /// step.
+    /// Copies and writes all rows. Each partition pauses after a step in proportion to its duration, unless nothing
+    /// else runs there, and so does this thread after a write. Returns the longest step.
     fn copy(&self, taking: &mut Taking) -> Result<Duration> {
         let Source { handle, settings, .. } = &self.source;
         let rest = rest_for(settings.time_percent);
@@ -382,7 +382,7 @@ impl Taker {
                     })?;
                     let clock = handle.clock();
                     let done = run_steps(clock, || match done.receive() {
-                        // It may come only when what the partitions have copied so far is written.
+                        // The step may have to wait until the chunks copied so far are written.
                         Step::Wait(wait) => match taking.write_all() {
                             Ok(_) => Step::Wait(wait.until(clock.after(WRITE_EVERY))),
                             Err(error) => Step::Over(Err(error)),
@@ -413,8 +413,8 @@ impl Taker {
     }
 }
 
-/// Brings all partitions to one place in the log, from which on a snapshot watches them; what is kept of their rows
-/// for it takes so many bytes at most.
+/// Brings all partitions to one place in the log, where a snapshot begins to track them; `bytes_max` bounds the images
+/// kept for it.
 pub fn start_barrier(
     handle: &Handle<Work>,
     log: &LogHandle,
@@ -427,20 +427,20 @@ pub fn start_barrier(
     })
 }
 
-/// How many times as long as some work the rest after it is, so that the work takes this share of the time.
+/// Ratio of pause to work at which the work takes this percentage of the time.
 fn rest_for(percent: u8) -> u32 {
     100_u32.div_ceil(u32::from(percent.clamp(1, 100))) - 1
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// When it may copy again.
+    /// When the next copying step is due.
     next: Instant,
-    /// The last transaction that ran there; `None` before the first look.
+    /// Last transaction that ran there; `None` before the first check.
     transaction: Option<TransactionId>,
-    /// When it was seen first.
+    /// When that transaction was first seen.
     since: Instant,
-    /// Whether that was [long ago](IDLE_AFTER) at the last look.
+    /// Whether that was [long ago](IDLE_AFTER) at the last check.
     is_idle: bool,
 }
 

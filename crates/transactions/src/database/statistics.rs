@@ -12,24 +12,24 @@ use crate::engine::HoldTimes;
 pub struct Statistics {
     /// Bytes that rows, indexes and locators may take together.
     pub memory_bytes_max: u64,
-    /// Bytes that they take.
+    /// Bytes that they take at present.
     pub memory_bytes: u64,
     /// Bytes of each kind of working memory, which shares the limit: as in [`MemoryReport`](super::MemoryReport).
     pub working: Vec<(&'static str, u64)>,
-    /// Each partition, at moments of its own.
+    /// The partitions, each at a moment of its own.
     pub partitions: Vec<PartitionStatistics>,
 }
 
 /// Contents of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionStatistics {
-    /// Which one.
+    /// Its number.
     pub partition: PartitionId,
     /// Requests that wait for it.
     pub queued: usize,
-    /// How long it was held.
+    /// Time for which it was held.
     pub held: HoldTimes,
-    /// Bytes that undoing the transaction that runs would need.
+    /// Bytes of undo information of the running transaction.
     pub undo_bytes: usize,
     /// Its part of each table.
     pub tables: Vec<TableStatistics>,
@@ -38,11 +38,11 @@ pub struct PartitionStatistics {
 /// A table's part in one partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableStatistics {
-    /// Which one.
+    /// Its definition.
     pub table: Arc<TableDefinition>,
-    /// Its rows here.
+    /// Its rows in the partition.
     pub rows: usize,
-    /// Bytes that it takes here.
+    /// Its memory in the partition.
     pub memory: TableMemory,
 }
 

@@ -8,11 +8,11 @@ use thermocline_types::{Error, Result};
 use super::work::Work;
 use crate::engine::Handle;
 
-/// Reads one table of one partition, as it was when the reading began; see [`thermocline_tables::partition::reader`]. Dropping it
-/// ends the reading.
+/// Reads one table of one partition as of the moment at which the reading began; see
+/// [`thermocline_tables::partition::reader`]. Dropping it ends the reading.
 pub struct TableReader {
-    /// `None` if all rows have been handed on already. It does not keep the database open: a query that was given up
-    /// may take a while to let go of it.
+    /// `None` if all rows have been handed on already. It does not keep the database open: a cancelled query may take a
+    /// while to drop it.
     read: Option<(Handle<Work>, PartitionId, SharedRead)>,
 }
 
@@ -31,7 +31,7 @@ impl TableReader {
         Self { read: None }
     }
 
-    /// Has the partition look at up to `ids` rows, and waits for that.
+    /// Has the partition read up to `ids` rows, and waits for that.
     ///
     /// # Errors
     /// If the database has been closed.

@@ -6,19 +6,19 @@ use thermocline_machine::{self as machine, Clock, EventCount, Step, Wait};
 use thermocline_tables::table::Budget;
 use thermocline_types::{Error, Result};
 
-/// The thread that returns memory to the system, which the allocator would keep; dropping ends it.
+/// The thread that returns freed memory to the system, which the allocator would keep; dropping it ends the thread.
 ///
 /// ```text
 ///  Budget: working memory given back, a quarter of the limit in sum --> Trimmer: trim
 /// ```
 ///
-/// Rows have mappings of their own, which go back with their last row. Working memory comes from the allocator, where
-/// one statement that is kept behind a result of 60 MB keeps its pages resident. Trimming takes time by what was given
-/// back, so it comes by that as well and not by a timer: it costs a part of what making that memory has cost, and
-/// a system that is busy does not delay it.
+/// Rows have mappings of their own, which are unmapped with their last row. Working memory comes from the allocator,
+/// where one small statement allocated after a result of 60 MB keeps its pages resident. Trimming takes time in
+/// proportion to the freed memory, so the amount freed triggers it, and not a timer: it costs a fraction of what
+/// filling that memory cost, and a busy system does not delay it.
 ///
-/// Invariant: of working memory that was given back, no more than a quarter of the limit and what comes during
-/// one trim is resident besides what [`machine::trim`] leaves.
+/// Invariant: besides what [`machine::trim`] leaves, at most a quarter of the limit and the memory freed during one
+/// trim stay resident after being freed.
 #[derive(Debug)]
 pub(super) struct Trimmer {
     stop: Arc<AtomicBool>,

@@ -20,8 +20,7 @@ use super::catalog::Catalog;
 use super::source::Source;
 use crate::engine::Program;
 
-/// A prepared statement or a procedure as the engine runs it. It is charged to the memory's budget for as long as it
-/// is there.
+/// A prepared statement or a procedure as the engine runs it, charged to the budget while it exists.
 #[derive(Debug)]
 pub struct Work {
     catalog: Arc<Catalog>,
@@ -30,7 +29,7 @@ pub struct Work {
     charge: Charge,
 }
 
-/// Tree of a statement. The charge is of what parsing and binding take, to be kept until it is bound.
+/// Tree of a statement. The charge covers parsing and binding; the caller keeps it until the statement is bound.
 ///
 /// # Errors
 /// If there is no memory for it, before it is parsed; if it does not parse, or is longer or deeper than this engine
@@ -53,7 +52,7 @@ pub(super) fn read<'a>(source: Source<'a>, budget: &Arc<Budget>) -> Result<(Cow<
 
 #[derive(Debug)]
 enum Kind {
-    /// With the rows that it may read, if it is a query that another engine runs if it reads more.
+    /// With the number of rows that it may read, if another engine takes over queries that read more.
     Statement {
         sql: Arc<str>,
         prepared: Arc<Prepared>,
@@ -64,15 +63,15 @@ enum Kind {
     Load(LoadBatch),
 }
 
-/// Some rows of a bulk load, all of one partition unless every partition has them.
+/// A batch of rows of a bulk load, for one partition, or for all if the table is replicated.
 #[derive(Debug)]
 pub(crate) struct LoadBatch {
     pub load: LoadId,
     pub table: Arc<TableDefinition>,
-    /// Where they belong; `None` for every partition.
+    /// Their partition; `None` for every partition.
     pub hash: Option<PartitionHash>,
     pub count: u32,
-    /// Images as [`Images`] has them.
+    /// Images in the format of [`Images`].
     pub images: Vec<u8>,
 }
 
@@ -104,13 +103,13 @@ impl Work {
         Self { catalog, definitions, kind: Kind::Load(batch), charge: Charge::default() }
     }
 
-    /// A statement of the schema as it is now.
+    /// A statement for the current schema.
     pub fn new(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str, budget: &Arc<Budget>) -> Result<Self> {
         let (statement, parsing) = read(sql.into(), budget)?;
         Self::statement(catalog, definitions, sql, (&statement, parsing), budget)
     }
 
-    /// The same of one that is parsed.
+    /// [`Work::new`] for a parsed statement.
     pub(super) fn statement(
         catalog: &Arc<Catalog>,
         definitions: Arc<Definitions>,
@@ -126,7 +125,7 @@ impl Work {
         if !prepared.is_read_only() {
             definitions.check_writable()?;
         }
-        // The text is here, and where the statement is kept.
+        // The text is kept twice: here, and in the statement cache.
         let bytes =
             size_of::<Self>() + size_of::<Prepared>() + HeapSize::heap_bytes(&prepared) + 2 * allocated(sql.len());
         let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
@@ -135,8 +134,8 @@ impl Work {
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge })
     }
 
-    /// The same query, bounded: see [`Settings::query_rows_max`](super::Settings::query_rows_max). `None` for what is
-    /// none.
+    /// The same query with a limit on rows: see [`Settings::query_rows_max`](super::Settings::query_rows_max). `None`
+    /// if it is not a query.
     pub(super) fn bounded(&self, rows_max: u64) -> Option<Self> {
         let Kind::Statement { sql, prepared, columns, .. } = &self.kind else { return None };
         let (catalog, definitions) = (Arc::clone(&self.catalog), Arc::clone(&self.definitions));
@@ -145,13 +144,13 @@ impl Work {
         prepared.is_read_only().then_some(Self { catalog, definitions, kind, charge: Charge::default() })
     }
 
-    /// A procedure of the schema as it is now.
+    /// A procedure for the current schema.
     pub fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
         let kind = Kind::Procedure(Arc::clone(definitions.procedure(name)?));
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge: Charge::default() })
     }
 
-    /// Bytes that it takes.
+    /// Bytes charged for it.
     pub(super) const fn bytes(&self) -> usize {
         self.charge.bytes()
     }
@@ -214,10 +213,10 @@ fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments:
     answer
 }
 
-/// Environment of a statement: time, seed, and how many rows it may read.
+/// Environment of a statement: time, seed, and the number of rows that it may read.
 ///
-/// A session's transaction has one seed and many statements; each gets random numbers of its own from
-/// what the ones before changed.
+/// A session's transaction has one seed and many statements; mixing in the number of changes so far gives each
+/// statement after a change other random numbers.
 pub(super) fn environment(scope: &Scope<'_>, rows_max: u64) -> Environment {
     let head = scope.head();
     let seed = head.seed.wrapping_add((scope.changes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));

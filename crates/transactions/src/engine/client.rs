@@ -13,21 +13,21 @@ use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
 use super::shared::{Item, Request, Shared};
 
-/// Has transactions run, many at a time: results come to its mailbox in any order.
+/// Runs many transactions at a time: results come to its mailbox in any order.
 pub struct Client<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
     mailbox: Arc<Mailbox<P::Outcome>>,
-    /// Requests for each partition that have not been put into its queue.
+    /// Requests for each partition that are not in its queue yet.
     unsent: Vec<Vec<Item<P>>>,
-    /// Bytes that they take.
+    /// Bytes of these requests.
     unsent_bytes: usize,
     any: AtomicU32,
-    /// The tag of the next call: calls that were given up may be answered later.
+    /// Tag of the next call; abandoned calls may be answered later.
     call_next: u64,
 }
 
-/// Bytes of requests that wait for [`Client::send`]; with more, they go out by themselves. Nobody counts these against
-/// the limit on memory, as the queues are, so there are few: some thousand small requests.
+/// Bytes of requests that wait for [`Client::send`]; beyond that they are sent automatically. Unlike queues they are
+/// not charged to the budget, so the number is small: some thousand small requests.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
 impl<P: Program + ?Sized> Client<P> {
@@ -40,14 +40,14 @@ impl<P: Program + ?Sized> Client<P> {
         Self { shared, mailbox, unsent, unsent_bytes: 0, any: AtomicU32::new(0), call_next: 1 << 63 }
     }
 
-    /// Notes a transaction, which goes out with [`Client::send`], or before that if many are noted. Its result comes
-    /// with this tag. Refused with SQLSTATE 40001 while too many bytes of results wait to be received.
+    /// Submits a transaction, which is sent with [`Client::send`], or earlier if many are waiting. Its result has this
+    /// tag. Refused with SQLSTATE 40001 while too many bytes of results wait to be received.
     pub fn submit(&mut self, program: Arc<P>, arguments: Box<[Value]>, tag: u64) -> Result<()> {
         self.submit_interruptible(program, arguments, tag, None)
     }
 
-    /// The same for one that can be stopped. If it is stopped before it runs, its result comes when its turn
-    /// would have come.
+    /// [`Client::submit`] with an interrupt. If the transaction is stopped before it runs, its result comes when its
+    /// turn would have come.
     pub fn submit_interruptible(
         &mut self,
         program: Arc<P>,
@@ -80,8 +80,7 @@ impl<P: Program + ?Sized> Client<P> {
         Ok(())
     }
 
-    /// Puts what was submitted into the queues. What finds no room comes back as an error with SQLSTATE
-    /// 40001.
+    /// Puts the submitted requests into the queues. Those that find no room are answered with SQLSTATE 40001.
     pub fn send(&mut self) {
         self.unsent_bytes = 0;
         for (queue, unsent) in self.shared.queues.iter().zip(&mut self.unsent) {
@@ -96,29 +95,29 @@ impl<P: Program + ?Sized> Client<P> {
         }
     }
 
-    /// Takes the results that there are; waits for the first. For as many as were submitted, not more.
+    /// Takes the available results; waits for the first. Call it at most as often as results are outstanding.
     pub fn receive(&self) -> VecDeque<Reply<P::Outcome>> {
         self.mailbox.receive()
     }
 
-    /// The same, which gives back what to wait for instead of waiting.
+    /// [`Client::receive`] that returns a wait instead of waiting.
     pub fn try_receive(&self) -> Result<VecDeque<Reply<P::Outcome>>, Wait> {
         self.mailbox.try_receive()
     }
 
-    /// Runs one transaction and waits for it. Not while others that were submitted have not been received.
+    /// Runs one transaction and waits for it. All submitted transactions must have been received before.
     pub fn call(&mut self, program: Arc<P>, arguments: Box<[Value]>) -> Result<P::Outcome> {
         let tag = self.start_call(program, arguments, None)?;
         loop {
-            // Of a call that was given up, anything else.
+            // Other replies belong to abandoned calls.
             if let Some(reply) = self.receive().into_iter().find(|reply| reply.tag == tag) {
                 return reply.result;
             }
         }
     }
 
-    /// The same for one that can be stopped: if it has not begun by then, nobody waits for it any longer.
-    /// Otherwise its result comes, an error with SQLSTATE 57014 unless it was over before.
+    /// [`Client::call`] with an interrupt: if the transaction has not begun by then, it is abandoned. Otherwise its
+    /// result is SQLSTATE 57014, unless it was over before.
     pub fn call_interruptible(
         &mut self,
         program: Arc<P>,
@@ -130,10 +129,10 @@ impl<P: Program + ?Sized> Client<P> {
         run_steps(&clock, || self.called(tag, interrupt))
     }
 
-    /// Looks whether a call has been answered, or has been withdrawn.
+    /// Checks whether a call has been answered or withdrawn.
     pub fn called(&self, tag: u64, interrupt: &Interrupt) -> Step<Result<P::Outcome>> {
         match self.mailbox.try_receive() {
-            // Of a call that was given up, anything else.
+            // Other replies belong to abandoned calls.
             Ok(replies) => match replies.into_iter().find(|reply| reply.tag == tag) {
                 Some(reply) => Step::Over(reply.result),
                 None => Step::Go,
@@ -152,7 +151,7 @@ impl<P: Program + ?Sized> Client<P> {
         let tag = self.call_next;
         self.call_next += 1;
         if self.mailbox.bytes() > 0 {
-            // Of calls that were given up.
+            // Drops replies of abandoned calls.
             drop(self.mailbox.receive_for(Duration::ZERO));
         }
         self.submit_interruptible(program, arguments, tag, interrupt)?;

@@ -8,8 +8,8 @@ use super::executor::{commit, log_effects};
 use super::interactive::Interactive;
 use super::program::Program;
 
-/// The end of an [`Interactive`] that is kept. One that nobody drives any more is rolled back, unless its record is in
-/// the log.
+/// The commit of an [`Interactive`]. If its driver drops it, the transaction is rolled back unless its record is in the
+/// log.
 ///
 /// ```text
 ///  Begun ---effects to a batch---> Logging ---record in the log, partitions given back---> Logged ---durable--->
@@ -27,12 +27,12 @@ enum Committing {
 }
 
 impl<P: Program + ?Sized> Commit<P> {
-    /// Before its first step.
+    /// A commit before its first step.
     pub(super) const fn new(session: Interactive<P>) -> Self {
         Self { session, state: Committing::Begun }
     }
 
-    /// The partitions whose records the next step gives to the log, if there is room.
+    /// The partitions whose records the next step appends to the log, if there is room.
     pub fn appending(&self) -> &[Member] {
         match &self.state {
             Committing::Logging(batch) if !batch.is_empty() => self.session.entered(),

@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 
 use thermocline_machine::ids::Sequence;
 
-/// Results that wait until the log is durable up to a sequence, in the order of their sequences.
+/// Results that wait until the log is durable up to a sequence, in order of these sequences.
 ///
-/// Invariant: sequences never descend; what is taken out was durable.
+/// Invariant: sequences never descend; removed results were durable, or the log has failed.
 #[derive(Debug)]
 pub struct CommitQueue<R> {
     waiting: VecDeque<(Sequence, R)>,
@@ -17,18 +17,18 @@ impl<R> Default for CommitQueue<R> {
 }
 
 impl<R> CommitQueue<R> {
-    /// Results that may be told once the log is durable up to here.
+    /// Adds results that may be told once the log is durable up to this sequence.
     pub fn push(&mut self, sequence: Sequence, results: R) {
         debug_assert!(self.waiting.back().is_none_or(|(last, _)| *last <= sequence), "sequences ascend");
         self.waiting.push_back((sequence, results));
     }
 
-    /// Takes the first that may be told now.
+    /// Takes the first results that may be told now.
     pub fn release(&mut self, released: Sequence) -> Option<R> {
         self.waiting.pop_front_if(|(sequence, _)| *sequence <= released).map(|(_, results)| results)
     }
 
-    /// The log has failed: takes the first, of which nobody knows whether it will be there after a restart.
+    /// Takes the first results after the log has failed; whether they will survive a restart is unknown.
     pub fn fail(&mut self) -> Option<R> {
         self.waiting.pop_front().map(|(_, results)| results)
     }

@@ -10,8 +10,7 @@ use thermocline_types::{Error, Result};
 use super::commit_queue::CommitQueue;
 use super::mailbox::{Delivery, Mailbox};
 
-/// Results of all partitions that wait for the log; between the log, which calls [`CommitWaiters::released`], and the
-/// partitions.
+/// Results of all partitions that wait for the log, which calls [`CommitWaiters::released`].
 #[derive(Debug)]
 pub struct CommitWaiters<O> {
     waiting: Vec<Waiting<O>>,
@@ -24,24 +23,24 @@ pub struct CommitWaiters<O> {
 #[derive(Debug)]
 struct Waiting<O> {
     state: Mutex<State<O>>,
-    /// Fewer bytes wait than before.
+    /// Advances when fewer bytes wait.
     drained: Arc<EventCount>,
 }
 
 #[derive(Debug)]
 struct State<O> {
     held: CommitQueue<Results<O>>,
-    /// Bytes of all of them.
+    /// Bytes of all waiting results.
     bytes: usize,
-    /// Lists whose results were told, for the next ones: the partition's thread fills them and the log's
-    /// empties them, and memory that changes threads is dear.
+    /// Empty lists for the next results: the partition's thread fills them and the log's thread empties them, and
+    /// freeing memory on another thread is expensive.
     spare: Vec<Vec<Delivery<O>>>,
 }
 
-/// Lists that are kept.
+/// Maximum lists kept.
 const SPARE_MAX: usize = 16;
 
-/// Results that were handed over together, with the memory that they take.
+/// Results that were handed over together, with the charge for them.
 #[derive(Debug)]
 struct Results<O> {
     replies: Vec<Delivery<O>>,
@@ -49,14 +48,14 @@ struct Results<O> {
 }
 
 impl<O> CommitWaiters<O> {
-    /// For this many partitions.
+    /// A list of waiting results for each partition.
     pub fn new(partitions: usize) -> Arc<Self> {
         let state = || Mutex::new(State { held: CommitQueue::default(), bytes: 0, spare: Vec::new() });
         let waiting = (0..partitions).map(|_| Waiting { state: state(), drained: EventCount::new() }).collect();
         Arc::new(Self { waiting, released: AtomicU64::new(0), failed: Mutex::new(None), progress: EventCount::new() })
     }
 
-    /// The log may tell results up to here, or has failed.
+    /// Delivers results up to this sequence, or fails the rest because the log has failed.
     pub fn released(&self, released: Result<Sequence>) {
         let mut failed = self.failed.lock();
         match released {
@@ -73,35 +72,34 @@ impl<O> CommitWaiters<O> {
         told.iter().for_each(|mailbox| mailbox.wake());
     }
 
-    /// Up to where results may be told.
+    /// Sequence up to which results may be told.
     pub fn sequence(&self) -> Sequence {
         Sequence(self.released.load(Ordering::SeqCst))
     }
 
-    /// Results of a partition that may be told when the log is durable up to `sequence`. The list is left empty.
+    /// Holds results of a partition until the log is durable up to `sequence`, and empties the list.
     pub(super) fn hold(&self, partition: usize, sequence: Sequence, replies: &mut Vec<Delivery<O>>, charge: Charge) {
         let Some(waiting) = self.waiting.get(partition) else { return };
         let mut state = waiting.state.lock();
         state.bytes += charge.bytes();
         let replies = std::mem::replace(replies, state.spare.pop().unwrap_or_default());
         state.held.push(sequence, Results { replies, charge });
-        // The log may have got there before this was noted.
+        // The log may have reached it before this was noted.
         let mut told = Vec::new();
         self.tell(&mut state, &mut told);
         drop(state);
         told.iter().for_each(|mailbox| mailbox.wake());
     }
 
-    /// Event that a partition waits for while more than `bytes_max` of its results wait: one that ran on would take
-    /// ever more memory while the disk is slow, and its queue, which fills meanwhile, tells clients that it is
-    /// busy.
+    /// Event that a partition waits for while more than `bytes_max` of its results wait: otherwise its results would
+    /// take ever more memory while the disk is slow. Its queue fills meanwhile and tells clients that it is busy.
     pub(super) fn rest(&self, partition: usize, bytes_max: usize) -> Option<Wait> {
         let waiting = self.waiting.get(partition)?;
         let seen = waiting.drained.seen();
         (waiting.state.lock().bytes > bytes_max).then(|| Wait::new(&waiting.drained, seen))
     }
 
-    /// Whether what happened up to `sequence` may be told.
+    /// Completes when transactions up to `sequence` may be told.
     pub(super) fn reach(&self, sequence: Sequence) -> Step<Result<()>> {
         let seen = self.progress.seen();
         let failed = self.failed.lock();
@@ -114,7 +112,7 @@ impl<O> CommitWaiters<O> {
         }
     }
 
-    /// Puts into mailboxes what may be told; `told` is who is to be woken.
+    /// Delivers the results that may be told; adds the mailboxes to wake to `told`.
     fn tell(&self, state: &mut State<O>, told: &mut Vec<Arc<Mailbox<O>>>) {
         let released = Sequence(self.released.load(Ordering::SeqCst));
         while let Some(Results { mut replies, charge }) = state.held.release(released) {
@@ -133,7 +131,7 @@ impl<O> CommitWaiters<O> {
     }
 }
 
-/// A result that nobody may be told, because the log failed.
+/// A result whose durability is unknown because the log failed.
 pub(super) fn unknown<O>((mailbox, reply): Delivery<O>, error: &Error) -> Delivery<O> {
     (mailbox, reply.map(|result| result.and_then(|_| Err(error.clone()))))
 }

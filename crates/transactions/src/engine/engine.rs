@@ -23,16 +23,16 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::worker::Worker;
 
-/// How an engine runs.
+/// Options of an engine.
 pub struct Options {
-    /// Requests that wait for a partition at most; more are refused with 40001.
+    /// Maximum requests that wait for a partition; more are refused with 40001.
     pub queue_length: usize,
-    /// Bytes of a partition's results that may wait for the log. A partition with more runs nothing until some
-    /// of them were told.
+    /// Bytes of a partition's results that may wait for the log. A partition with more runs nothing until some were
+    /// delivered.
     pub results_bytes_max: usize,
-    /// How long a session may do nothing while its transaction has partitions.
+    /// Longest idle time of a session while its transaction has partitions.
     pub idle_max: Duration,
-    /// The first id that no transaction has had.
+    /// First unused transaction id.
     pub first_transaction: TransactionId,
     /// Seed of transactions' random numbers.
     pub seed: u64,
@@ -48,8 +48,8 @@ pub struct Engine<P: Program + ?Sized> {
 }
 
 impl<P: Program + ?Sized> Engine<P> {
-    /// Starts a thread for each partition; these are in the order of their numbers and all there are.
-    /// `commit_waiters` is told by the journal's thread what is durable.
+    /// Starts a thread for each partition; `members` are all of them in order. The journal's thread tells
+    /// `commit_waiters` what is durable.
     pub fn start(
         options: Options,
         members: Vec<Member>,
@@ -68,24 +68,24 @@ impl<P: Program + ?Sized> Engine<P> {
         Ok(engine)
     }
 
-    /// Somebody who has transactions run.
+    /// A client of the engine.
     pub fn client(&self) -> Client<P> {
         Client::new(Arc::clone(&self.shared))
     }
 
-    /// Transactions and statements that needed a partition that they did not have, and ran again.
+    /// Number of transactions and statements that ran again because they needed a partition that they did not have.
     pub fn restarts(&self) -> u64 {
         self.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction that a session leads statement by statement, with these participants; what its
-    /// statements need besides, it gets when they do. Waiting for partitions can be stopped. It may do nothing between
-    /// two statements for as long as the options say.
+    /// Begins a transaction of a session with these participants; its statements get further partitions as they need
+    /// them. Waiting for partitions can be interrupted. The session may be idle between two statements for as long as
+    /// the options allow.
     pub fn begin(&self, participants: &Participants, interrupt: Option<&Arc<Interrupt>>) -> Result<Interactive<P>> {
         self.begin_with(participants, self.idle_max, interrupt)
     }
 
-    /// The same with another idle timeout.
+    /// [`Engine::begin`] with another idle timeout.
     pub fn begin_with(
         &self,
         participants: &Participants,
@@ -101,18 +101,17 @@ impl<P: Program + ?Sized> Engine<P> {
         self.shared.queued(partition)
     }
 
-    /// How long a partition was held.
+    /// Statistics of the time for which a partition was held.
     pub fn held(&self, partition: PartitionId) -> HoldTimes {
         self.shared.holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
 
-    /// Access for what is neither a client nor a session.
+    /// Handle for callers that are neither clients nor sessions.
     pub fn handle(&self) -> Handle<P> {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// Runs what has been asked for, then gives back the partitions; fewer than there were if a bug or
-    /// the log has stopped the engine.
+    /// Runs all queued requests, then returns the partitions; fewer if a bug or the log has stopped the engine.
     pub fn stop(mut self) -> Vec<Member> {
         self.join()
     }
@@ -129,7 +128,7 @@ impl<P: Program + ?Sized> Drop for Engine<P> {
     }
 }
 
-/// Parameters that only simulations change.
+/// Parameters that only simulations set.
 pub struct Tuning {
     /// Clock of timeouts.
     pub clock: Clock,

@@ -22,14 +22,13 @@ pub struct Exclusive<P: Program + ?Sized, T> {
     rendezvous: Arc<Rendezvous>,
     result: mpsc::Receiver<Result<T>>,
     interrupt: Option<Arc<Interrupt>>,
-    /// Result, and up to where the log has to be durable before it may be told; `None` before the end
-    /// of the rendezvous.
+    /// The result and the sequence that must be durable before it may be told; `None` before the end of the rendezvous.
     done: Option<(T, Sequence)>,
 }
 
 impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
-    /// Work for all partitions, which can be stopped before it begins; an outer error of `work` is a bug after which
-    /// nothing can go on.
+    /// Work for all partitions, which can be interrupted before it begins. An outer error of `work` is a bug that stops
+    /// the engine.
     pub(super) fn new(
         shared: &Arc<Shared<P>>,
         interrupt: Option<&Arc<Interrupt>>,
@@ -45,7 +44,7 @@ impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
             if result.is_err() {
                 batch.clear();
             }
-            // Whoever does not wait any more need not know.
+            // The caller may have stopped waiting.
             let _ = sender.send(result);
             Ok(None)
         });
@@ -54,7 +53,7 @@ impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
         Ok(Self { shared, rendezvous, result: receiver, interrupt, done: None })
     }
 
-    /// The end of the rendezvous and not that of the work, because the record goes into the log in between.
+    /// Ends with the rendezvous, and not with the work, because the record goes into the log in between.
     fn over(&mut self, sequence: Option<Sequence>) -> Result<()> {
         let withdrawn = || self.interrupt.as_ref().map_or_else(|| self.shared.refusal(), |of| of.error());
         let Some(sequence) = sequence else {

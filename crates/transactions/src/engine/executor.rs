@@ -12,17 +12,17 @@ use thermocline_types::{Error, Result, Value};
 use super::mailbox::reply_bytes;
 use super::program::Program;
 
-/// One partition with what its thread needs, as a state machine.
+/// One partition and the state that its thread needs to run transactions.
 #[derive(Debug)]
 pub struct Executor {
     /// The rows; `None` while a transaction over several partitions has them.
     pub member: Option<Member>,
-    /// Records of transactions that ran and that the log has not been given.
+    /// Records of finished transactions that the log has not been given.
     pub batch: Batch,
     heads: Heads,
 }
 
-/// Makes the heads of transactions: ids that no other partition gives, and seeds.
+/// Generator of transaction heads: ids that no other partition uses, and seeds.
 #[derive(Debug)]
 pub struct Heads {
     next: u64,
@@ -36,7 +36,7 @@ impl Heads {
         Self { next: first.0, stride: u64::from(stride.max(1)), seed }
     }
 
-    /// The head of the next transaction.
+    /// Head of the next transaction.
     pub fn next(&mut self, timestamp: Micros) -> Head {
         let id = TransactionId(self.next);
         self.next += self.stride;
@@ -51,11 +51,11 @@ impl Heads {
 /// Outcome of running a transaction.
 #[derive(Debug)]
 pub enum Ran<O> {
-    /// It is over; what it changed is kept exactly if this is `Ok`.
+    /// Finished; its changes are kept exactly if this is `Ok`.
     Done(Result<O>),
-    /// It has to run over these partitions as well, over all if none is named, and has left nothing.
+    /// It must run over these partitions as well, or over all if none is named; it has left no changes.
     OtherPartition(Box<[u32]>),
-    /// A bug: a partition is in no state to go on.
+    /// A bug: the partition cannot go on.
     Broken(Error),
 }
 
@@ -76,7 +76,7 @@ impl Executor {
         self.run_interruptible(program, arguments, timestamp, None, None)
     }
 
-    /// The same for one that can be stopped, and whose result is charged.
+    /// [`Executor::run`] with an interrupt, and with a charge for the result.
     pub(super) fn run_interruptible<P: Program + ?Sized>(
         &mut self,
         program: &P,
@@ -96,8 +96,9 @@ impl Executor {
     }
 }
 
-/// Runs a transaction over these partitions, keeps or undoes its changes, and writes its record. Its result is added to
-/// `results`; if there is no memory for it the transaction fails, because once its record is written it cannot.
+/// Runs a transaction over these partitions, keeps or undoes its changes, and appends its record to the batch. Charges
+/// its result to `results`; without memory for it the transaction fails, which is impossible once its record is
+/// written.
 pub(super) fn run_all<P: Program + ?Sized>(
     members: &mut [Member],
     head: Head,
@@ -135,7 +136,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
                 (Ok(()), Error::OtherPartition(wanted)) => Ran::OtherPartition(wanted),
                 (Ok(()), error) => {
                     if let Some(results) = &mut results {
-                        // It cannot be refused, and is small.
+                        // An error is small, and its charge cannot be refused.
                         results.settle(reply_bytes::<P::Outcome>(Err(&error)));
                     }
                     Ran::Done(Err(error))
@@ -144,7 +145,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
         }
     });
     ran.unwrap_or_else(|panic| {
-        // Nothing of it may get into the log; what ran before it may.
+        // Its records must not reach the log; earlier ones may.
         batch.rewind(before);
         Ran::Broken(panic)
     })
@@ -175,15 +176,15 @@ pub(super) fn with_log_head<T>(
     }
 }
 
-/// Bytes of a change that is remembered so that each row is logged once.
+/// Bytes remembered for each change, so that each row is logged once.
 const SEEN_BYTES: usize = 24;
 
-/// The memory that partitions share.
+/// The budget shared by the partitions.
 pub(super) fn budget_of(members: &[Member]) -> Option<&Arc<Budget>> {
     members.first().map(|member| member.partition.budget())
 }
 
-/// Writes the rows that the transaction changed, if any: what is logged of one that cannot be run again.
+/// Logs the rows that the transaction changed, if any, because it cannot be run again.
 pub(crate) fn log_effects(members: &[Member], batch: &mut Batch) -> Result<()> {
     let Some(head) = members.first().map(|member| member.transaction.head) else {
         return Err(Error::internal("a transaction without a partition"));
@@ -221,7 +222,7 @@ pub(crate) fn abort(members: &mut [Member]) -> Result<()> {
     })
 }
 
-/// The partitions that a call goes to.
+/// The partitions of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
     One(u32),
@@ -230,7 +231,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// The participants among `count` partitions; `any` chooses where all are alike.
+    /// The participants among `count` partitions; `any` is used where every partition will do.
     pub fn of(participants: &Participants, count: u32, any: u32) -> Self {
         match participants {
             Participants::One(hash) => Self::One(hash.partition(count)),

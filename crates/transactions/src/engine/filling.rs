@@ -10,7 +10,7 @@ use thermocline_types::Result;
 use super::handle::Handle;
 use super::program::Program;
 
-/// Fills an index, or rows with another column, in all partitions at once, each in steps between its transactions.
+/// Fills an index, or rows with another column, in all partitions in parallel, each in steps between its transactions.
 ///
 /// ```text
 ///               a visit to the partition
@@ -19,20 +19,20 @@ use super::program::Program;
 ///    +-------------- there is more ---------------+---- all rows are met ----> Filled
 /// ```
 ///
-/// A partition has one visit in its queue at a time, and what came before the next one runs before it: a partition is
-/// held for one step, whatever the table has.
+/// A partition has at most one visit in its queue, and requests before the next visit run before it: a partition is
+/// held for only one step at a time, whatever the size of the table.
 pub struct Filling<P: Program + ?Sized> {
     handle: Handle<P>,
     table: TableId,
     rows: u32,
     build: Arc<Build>,
     interrupt: Option<Arc<Interrupt>>,
-    /// Some step is over.
+    /// Advances when a step is over.
     stepped: Arc<EventCount>,
     partitions: Vec<Part>,
 }
 
-/// How far one partition is.
+/// Progress of one partition.
 enum Part {
     Asks,
     Asked(Receiver<Result<BuildStep>>),
@@ -51,7 +51,7 @@ impl<P: Program + ?Sized> Filling<P> {
         Self { handle, table, rows, build, interrupt, stepped: EventCount::new(), partitions }
     }
 
-    /// Looks for the end of a step, and asks for the next one. Whether something was done.
+    /// Checks for the end of a step, and requests the next. Returns whether anything was done.
     fn go_on(&mut self, number: u16) -> Result<bool> {
         let Some(part) = self.partitions.get_mut(usize::from(number)) else { return Ok(false) };
         match part {

@@ -15,9 +15,9 @@ use super::filling::Filling;
 use super::program::Program;
 use super::shared::{Item, Shared, Visit};
 
-/// Access to partitions for what is neither a client nor a session: definitions, snapshots, readers of
-/// whole tables. What it asks for also enters full queues, because there is little of it and clients'
-/// requests could keep it out for ever. Cloning gives another one.
+/// Access to partitions for callers that are neither clients nor sessions: definitions, snapshots, readers of whole
+/// tables. Their requests are few and enter even full queues, because clients' requests could keep them out for ever.
+/// Clones share the engine.
 pub struct Handle<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
 }
@@ -101,7 +101,7 @@ impl<P: Program + ?Sized> Handle<P> {
         self.start_visit_in(slot(), partition, work)
     }
 
-    /// The same with this place for the result.
+    /// [`Handle::start_visit`] with the slot for the result.
     pub(super) fn start_visit_in<T: Send + 'static>(
         &self,
         (sender, receiver): (Sender<T>, Receiver<T>),
@@ -117,17 +117,17 @@ impl<P: Program + ?Sized> Handle<P> {
         Ok(receiver)
     }
 
-    /// Why nothing runs any more.
+    /// Why the engine runs nothing more.
     pub(super) fn refusal(&self) -> Error {
         self.shared.refusal()
     }
 
-    /// The id and the time of a load, at one point in the transaction order. It can be stopped before it begins.
+    /// The id and time of a load, at one point in the transaction order. It can be interrupted before it begins.
     pub(crate) fn start_head(&self, interrupt: &Arc<Interrupt>) -> Result<Exclusive<P, Head>> {
         Exclusive::new(&self.shared, Some(interrupt), |_, head, _| Ok(Ok(head)))
     }
 
-    /// Removes up to so many rows of a load from each partition, and says how many there were.
+    /// Removes up to `rows` rows of a load from each partition; the result is their number.
     pub(crate) fn start_take_back(&self, load: TableLoad, rows: u32) -> Result<Exclusive<P, u32>> {
         Exclusive::new(&self.shared, None, move |members, head, batch| {
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.take_back(head, load, rows)) {
@@ -138,8 +138,8 @@ impl<P: Program + ?Sized> Handle<P> {
         })
     }
 
-    /// Ends a load, whose rows stay: all of them can be seen in all partitions from then on. It can be stopped before
-    /// it begins.
+    /// Ends a load and keeps its rows, which become visible in all partitions at once. It can be interrupted before it
+    /// begins.
     pub(crate) fn start_keep_load(&self, load: TableLoad, interrupt: &Arc<Interrupt>) -> Result<Exclusive<P, ()>> {
         self.start_end_load(load, LoadOutcome::Kept, Some(interrupt))
     }
@@ -164,9 +164,9 @@ impl<P: Program + ?Sized> Handle<P> {
         })
     }
 
-    /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
-    /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
-    /// before anything else runs in them. It can be stopped before it begins, and while it reads rows.
+    /// Changes the schema in all partitions or in none, at one place in the log. `before` is the old schema; `defined`
+    /// is called when all partitions have changed and before anything else runs in them. It can be interrupted before
+    /// it begins, and while it reads rows.
     pub fn define(
         &self,
         sql: &str,
@@ -179,8 +179,8 @@ impl<P: Program + ?Sized> Handle<P> {
         machine::run(&mut exclusive, &self.shared.clock).map(|_| ())
     }
 
-    /// Like the above, for callers that step it. With a `build`, an index or a column of a large table is only begun;
-    /// once [`Filling`] has ended, a second call installs the result.
+    /// [`Handle::define`] for callers that step it. With a `build`, an index or a column of a large table is only
+    /// begun; once [`Filling`] has ended, a second call installs the result.
     pub(crate) fn start_define(
         &self,
         sql: &str,
@@ -219,7 +219,7 @@ impl<P: Program + ?Sized> Handle<P> {
             for number in 0..members.len() {
                 let Some(member) = members.get_mut(number) else { continue };
                 if let Err(error) = member.partition.define_unless(&change, &stopped) {
-                    // Partitions with different schemas: nothing can go on with these.
+                    // Partitions with different schemas cannot go on.
                     members
                         .iter_mut()
                         .take(number)
@@ -232,17 +232,17 @@ impl<P: Program + ?Sized> Handle<P> {
         })
     }
 
-    /// Fills what a `build` has begun.
+    /// Fills a `build` that was begun.
     pub(crate) fn fill(&self, table: TableId, build: &Arc<Build>, interrupt: Option<&Arc<Interrupt>>) -> Filling<P> {
         Filling::new(self.clone(), (table, self.shared.build_rows), build, interrupt)
     }
 
-    /// Drops what a `build` has built in all partitions, each as soon as it comes to that.
+    /// Drops a `build` in all partitions, each when its turn comes.
     pub(crate) fn give_up(&self, build: &Build) {
         build.give_up();
         for number in 0..self.partitions() {
             let Ok(number) = u16::try_from(number) else { continue };
-            // Whoever has stopped the engine takes the partitions with it.
+            // A stopped engine drops its partitions anyway.
             let _ = self.start_visit(PartitionId(number), |member| member.partition.drop_builds_given_up());
         }
     }
@@ -251,26 +251,26 @@ impl<P: Program + ?Sized> Handle<P> {
 /// Outcome of a definition.
 #[derive(Debug)]
 pub(crate) enum Made {
-    /// It is made, and replaces these rows.
+    /// Made; replaces these rows.
     Defined(
         #[expect(dead_code, reason = "held so that the requester, not a partition, frees the memory")]
         Vec<Option<Replaced>>,
     ),
-    /// Its build is to be filled in steps, and is not there yet.
+    /// Its build has begun and is to be filled in steps.
     Begun,
 }
 
-/// How far a build is when all partitions meet.
+/// State of a build when all partitions meet.
 enum Met {
-    /// Not begun, and no partition has more rows than a step adds.
+    /// Not begun, and no partition has more rows than one step processes.
     Small,
     /// Begun now.
     Begun,
-    /// To be made part of the table.
+    /// Complete; it becomes part of the table.
     Complete,
 }
 
-/// The table of a definition that reads all of its rows.
+/// Table of a definition that reads all of its rows.
 pub(crate) fn built_for(change: &Change) -> Option<&Arc<TableDefinition>> {
     match change {
         Change::CreateIndex { table, .. } | Change::AddColumn { table, .. } => Some(table),

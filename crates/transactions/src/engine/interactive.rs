@@ -36,41 +36,40 @@ use super::shared::{Shared, WIDENED_MAX};
 ///                 +--+
 /// ```
 ///
-/// A statement that finds out while it runs that it needs another partition is undone, gets that and runs again. One
-/// that has failed has given its partitions back already. The log gets the effects of the transaction, not its
-/// statements: one or more records of one group, over all its partitions. What a statement comes to is told at once;
-/// therefore it waits, when partitions come, until all that it could read there is durable.
+/// A statement that turns out to need another partition while it runs is undone, gets the partition and runs again. A
+/// failed statement has already given back its partitions. The log gets the transaction's effects, not its statements:
+/// one or more records of one group, over all its partitions. Results of statements are told at once; therefore the
+/// transaction waits, when partitions come, until everything that it could read there is durable.
 pub struct Interactive<P: Program + ?Sized> {
     pub(super) shared: Arc<Shared<P>>,
     owner: Owner,
     idle_max: Duration,
-    /// Where its partitions are, in the order in which they came.
+    /// Rendezvous with its partitions, in the order in which they came.
     all_rendezvous: Vec<Arc<Rendezvous>>,
-    /// The partitions, in the order of their numbers, during a statement; between two of them they are at their
-    /// rendezvous.
+    /// The partitions in order during a statement; between two statements they are at their rendezvous.
     members: Vec<Member>,
-    /// Those of each rendezvous; they stay the same.
+    /// Each partition and the number of its rendezvous, which does not change.
     places: Vec<(PartitionId, usize)>,
-    /// How often the statement has turned out to need more.
+    /// Number of times that the statement turned out to need more.
     widened: usize,
     /// Identity of the transaction; `None` before the first partition has come.
     head: Option<Head>,
     pub(super) state: State,
 }
 
-/// How far a session's transaction is.
+/// State of a session's transaction.
 pub(super) enum State {
     /// No statement runs.
     Open,
     /// A statement has all partitions that the transaction owns.
     Entered,
-    /// A statement waits for more of them.
+    /// A statement waits for more partitions.
     Coming(Arc<Rendezvous>),
-    /// They are here; what may be read there need not be durable.
+    /// They are here; their contents need not be durable yet.
     Here,
-    /// Until the log is durable up to here.
+    /// Waits until the log is durable up to this sequence.
     Durable(Sequence),
-    /// It has its partitions no longer.
+    /// It has given back its partitions.
     Over,
 }
 
@@ -81,13 +80,13 @@ impl<P: Program + ?Sized> Interactive<P> {
         Self { shared, owner, idle_max, all_rendezvous, members, places, widened: 0, head: None, state: State::Open }
     }
 
-    /// Runs a statement or a procedure in it. An error, also of having been stopped, ends the transaction.
+    /// Runs a statement or a procedure in it. Any error, including an interruption, ends the transaction.
     pub fn run(&mut self, program: &P, arguments: &[Value], interrupt: Option<&Arc<Interrupt>>) -> Result<P::Outcome> {
         let clock = self.shared.clock.clone();
         run_steps(&clock, || self.step(program, arguments, interrupt))
     }
 
-    /// The same for who drives it: with the same program and arguments until it is over.
+    /// [`Self::run`] as a step: call it with the same program and arguments until it is over.
     pub fn step(
         &mut self,
         program: &P,
@@ -106,8 +105,8 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.step_with(|| program.participants(arguments), interrupt, "a statement of a session's transaction", work)
     }
 
-    /// Looks at all partitions of the database, and at what it changed there, which it owns from then on. An error
-    /// ends it as one of a statement does.
+    /// Reads all partitions of the database, including its own changes, and owns them from then on. An error ends it
+    /// like that of a statement.
     pub fn visit_all<T>(
         &mut self,
         interrupt: Option<&Arc<Interrupt>>,
@@ -123,7 +122,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         run_steps(&clock, || self.step_with(|| Ok(Participants::All), interrupt, what, &mut looked))
     }
 
-    /// Looks at the partitions that it owns.
+    /// Reads the partitions that it owns.
     pub fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> T) -> Result<T> {
         self.enter()?;
         let looked = look(&self.members);
@@ -159,7 +158,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         }
     }
 
-    /// Has its partitions do the work, which is over then unless it needs another one.
+    /// Runs work on its partitions, and ends the statement unless it needs another partition.
     fn attempt<T>(&mut self, what: &str, work: impl FnOnce(&mut [Member]) -> Result<T>) -> Step<Result<T>> {
         let mut members = std::mem::take(&mut self.members);
         let marks: Vec<_> = members.iter().map(|member| member.transaction.undo.len()).collect();
@@ -194,7 +193,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         }
     }
 
-    /// Undoes what a statement has changed, to where each partition was before it.
+    /// Undoes the changes of a statement, to the mark in each partition.
     fn undo_to(&mut self, marks: &[usize]) -> Result<()> {
         self.members.iter_mut().zip(marks).try_for_each(|(member, mark)| {
             let (partition, transaction) = member.split();
@@ -202,7 +201,8 @@ impl<P: Program + ?Sized> Interactive<P> {
         })
     }
 
-    /// Asks for what a statement turned out to need: for all if it names none, or has done so again and again.
+    /// Requests the partitions that a statement turned out to need: all if it names none, or has needed more
+    /// repeatedly.
     fn widen(&mut self, wanted: &[u32]) -> Result<()> {
         self.widened += 1;
         let all = wanted.is_empty() || self.widened >= WIDENED_MAX;
@@ -219,7 +219,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.places.iter().any(|(id, _)| u32::from(id.0) == number)
     }
 
-    /// The last of the partitions that it owns; `None` if it owns none.
+    /// The largest partition that it owns; `None` if it owns none.
     fn last(&self) -> Option<u32> {
         self.places.iter().map(|(id, _)| u32::from(id.0)).max()
     }
@@ -227,7 +227,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     /// The participants that it does not own, ascending.
     fn missing(&self, participants: &Participants) -> Vec<u32> {
         let count = self.shared.queues.len() as u32;
-        // Which one does not matter, so it is one that it owns.
+        // Any partition will do, so it takes one that it owns.
         let own = self.places.first().map(|(id, _)| u32::from(id.0));
         let any = own.unwrap_or(self.owner.0 as u32 % count.max(1));
         let wanted = match Target::of(participants, count, any) {
@@ -237,7 +237,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         wanted.into_iter().filter(|number| !self.owns(*number)).collect()
     }
 
-    /// Whether a statement needs no partition that is before one that it owns, as far as its participants say.
+    /// Whether a statement's participants, as declared, include no partition before one that it owns.
     pub fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
         let last = self.last();
         let first =
@@ -245,7 +245,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         first.is_none_or(|first| last.is_none_or(|last| first > last))
     }
 
-    /// Asks for partitions that it does not own, if any.
+    /// Requests partitions that it does not own, if any.
     fn ask(&mut self, missing: &[u32]) -> Result<()> {
         if missing.is_empty() {
             return Ok(());
@@ -256,7 +256,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         Ok(())
     }
 
-    /// Goes on until all that it has asked for is here; what to wait for, if anything.
+    /// Continues until all requested partitions are here; returns a wait, if any.
     fn come(&mut self, interrupt: Option<&Arc<Interrupt>>) -> Result<Option<Step<Infallible>>> {
         match &self.state {
             State::Coming(rendezvous) => match rendezvous.enter(interrupt.map(Arc::as_ref)) {
@@ -288,7 +288,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         Ok(None)
     }
 
-    /// More partitions belong to the transaction.
+    /// Adds partitions to the transaction.
     fn add(&mut self, rendezvous: Arc<Rendezvous>, mut members: Vec<Member>) {
         let first = members.first().map(|member| member.transaction.head).unwrap_or_default();
         executor::begin(&mut members, *self.head.get_or_insert(first));
@@ -298,7 +298,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.members.sort_unstable_by_key(|member| member.partition.id());
     }
 
-    /// Takes its partitions from their rendezvous; an error if it has lost one of them, or has failed.
+    /// Takes its partitions from their rendezvous; an error if it has lost one, or has failed.
     pub(super) fn enter(&mut self) -> Result<()> {
         if !matches!(self.state, State::Open) {
             return Err(Error::failed_transaction());
@@ -323,7 +323,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         entered
     }
 
-    /// Takes them out of it, each rendezvous's to be given to it.
+    /// Takes its partitions, grouped by rendezvous, to be given back.
     fn apart(&mut self) -> impl Iterator<Item = (&Arc<Rendezvous>, Vec<Member>)> {
         let mut apart: Vec<Vec<Member>> = self.all_rendezvous.iter().map(|_| Vec::new()).collect();
         if let [all] = &mut apart[..] {
@@ -338,13 +338,13 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.all_rendezvous.iter().zip(apart)
     }
 
-    /// A statement is over; it keeps its partitions.
+    /// Ends a statement; the transaction keeps its partitions.
     fn put_back(&mut self) {
         self.apart().for_each(|(rendezvous, members)| rendezvous.put_back(members));
         (self.state, self.widened) = (State::Open, 0);
     }
 
-    /// Gives its partitions back; what happened there may be told when the log is durable up to `sequence`.
+    /// Gives its partitions back; work there may be told when the log is durable up to `sequence`.
     pub(super) fn give_back(&mut self, sequence: Sequence) {
         self.apart().filter(|(_, members)| !members.is_empty()).for_each(|(rendezvous, members)| {
             rendezvous.end(members, Ok(sequence));
@@ -357,12 +357,12 @@ impl<P: Program + ?Sized> Interactive<P> {
         &mut self.members
     }
 
-    /// Its partitions during a statement or a commit, to be read.
+    /// Its partitions during a statement or a commit, for reading.
     pub(super) fn entered(&self) -> &[Member] {
         &self.members
     }
 
-    /// Nothing can go on after this.
+    /// Stops the engine.
     fn break_down(&mut self, error: &Error) {
         self.state = State::Over;
         self.members.clear();
@@ -370,19 +370,18 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.shared.stop(error.clone());
     }
 
-    /// Whether it takes nothing but a rollback any more.
+    /// Whether it accepts only a rollback.
     pub const fn has_failed(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// Undoes what it changed and gives the partitions back, because of an error. What is left to do is
-    /// [`Interactive::rollback`].
+    /// Undoes its changes and gives the partitions back after an error. Only [`Interactive::rollback`] remains.
     pub fn fail(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Over => return,
             State::Open => {
                 for rendezvous in &self.all_rendezvous {
-                    // Those that it does nothing with may have been taken from it.
+                    // An idle session may have lost them.
                     if let Step::Over(Ok(Some(mut members))) = rendezvous.enter(None) {
                         self.members.append(&mut members);
                     }
@@ -401,35 +400,35 @@ impl<P: Program + ?Sized> Interactive<P> {
         }
     }
 
-    /// Keeps what it changed, once that is durable.
+    /// Commits, and waits until its changes are durable.
     pub fn commit(self) -> Result<()> {
         let clock = self.shared.clock.clone();
         thermocline_machine::run(&mut self.start_commit(), &clock)
     }
 
-    /// The same, for who drives it.
+    /// [`Self::commit`] as a machine, for callers that drive it.
     pub fn start_commit(self) -> Commit<P> {
         Commit::new(self)
     }
 
-    /// Undoes what it changed.
+    /// Undoes its changes.
     pub fn rollback(self) {}
 }
 
-/// Without a commit it is rolled back.
+/// Rolls back unless it was committed.
 impl<P: Program + ?Sized> Drop for Interactive<P> {
     fn drop(&mut self) {
         self.fail();
     }
 }
 
-/// Why a transaction has no partitions any more.
+/// Why a transaction has lost its partitions.
 fn lost<P: Program + ?Sized>(shared: &Shared<P>) -> Error {
     let idle = || Class::IdleTimeout.error("the transaction was rolled back: the session did nothing for too long");
     shared.broken.lock().clone().unwrap_or_else(idle)
 }
 
-/// The way to an [`Interactive`]: waits for its first partitions.
+/// The beginning of an [`Interactive`]: waits for its first partitions.
 pub struct Begin<P: Program + ?Sized> {
     /// `None` once it was handed over.
     session: Option<Interactive<P>>,
@@ -437,7 +436,7 @@ pub struct Begin<P: Program + ?Sized> {
 }
 
 impl<P: Program + ?Sized> Begin<P> {
-    /// Asks for the participants.
+    /// Requests the participants.
     pub fn new(
         shared: Arc<Shared<P>>,
         participants: &Participants,

@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
-/// A session's transaction: the later it began, the larger.
+/// Number of a session's transaction: later ones are larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u64);
 
-/// Which session's transaction owns which partition, and who waits for that.
+/// Ownership of partitions by sessions' transactions, and the requests that wait for them.
 ///
 /// ```text
 ///                  ask, wait: all of them are free                 the worker takes its rows along
@@ -16,14 +16,15 @@ pub struct Owner(pub u64);
 /// ```
 ///
 /// Only sessions' transactions own partitions: from the moment at which they enter the partition's queue until its
-/// worker has left their rendezvous. Everything else enters its queues only while nobody owns one of its partitions, so
+/// worker has left their rendezvous. All other requests enter their queues only while no session owns one of their
+/// partitions, so
 ///
-/// - nothing that is in several queues is behind a session's in one of them: it gets all its partitions without
-///   waiting for a session, and so does a session's that is behind it
-/// - what waits here has nothing that others wait for, unless it is a session's that owns partitions
+/// - no request in several queues is behind a session's in one of them: it gets all its partitions without waiting for
+///   a session, and so does a session's request behind it
+/// - a request that waits here has nothing that others wait for, unless it is of a session that owns partitions
 ///
-/// Therefore circles consist of sessions' transactions alone. One arises only when such a one begins to wait: who
-/// gets a partition later waits for nobody at that moment.
+/// Therefore cycles consist of sessions' transactions alone. A cycle can arise only when such a transaction begins to
+/// wait: one that gets a partition later waits for nobody at that moment.
 ///
 /// A transaction that owns nothing queues behind every earlier request for one of the same partitions, so it cannot be
 /// starved. A transaction that owns something overtakes them: they may be waiting for what it owns.
@@ -34,11 +35,11 @@ pub struct Owner(pub u64);
 /// - the wait-for graph has no cycle
 #[derive(Debug)]
 pub struct LockTable<T> {
-    /// Of each partition.
+    /// Owner of each partition.
     owners: Vec<Option<Owner>>,
-    /// In the order in which they came.
+    /// In order of arrival.
     waiting: Vec<Request<T>>,
-    /// How many of these want each partition.
+    /// Number of waiting requests for each partition.
     wanted: Vec<usize>,
     is_closed: bool,
 }
@@ -46,9 +47,9 @@ pub struct LockTable<T> {
 /// Request for partitions.
 #[derive(Debug)]
 pub struct Request<T> {
-    /// Those that it enters together, ascending.
+    /// Partitions that it enters together, ascending.
     pub partitions: Box<[u32]>,
-    /// Which session's transaction it is of; `None` if it is of none.
+    /// Its session's transaction; `None` if it is of none.
     pub session: Option<Asking>,
     /// Item for the queues.
     pub what: T,
@@ -57,28 +58,28 @@ pub struct Request<T> {
 /// The session's transaction behind a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking {
-    /// Which one.
+    /// Its number.
     pub owner: Owner,
-    /// The largest partition that it owns; `None` if it owns none.
+    /// Largest partition that it owns; `None` if it owns none.
     pub last: Option<u32>,
 }
 
 /// Outcome of a session's request.
 #[derive(Debug)]
 pub enum Asked<T> {
-    /// It owns the partitions and has to be put into their queues.
+    /// It owns the partitions and must be put into their queues.
     Entered(Request<T>),
-    /// It waits, unless it is among these: they wait no longer, and their transactions have to end.
+    /// It waits, unless it is among these deadlock victims, which no longer wait and whose transactions must end.
     Waits(Vec<Request<T>>),
 }
 
 impl<T> Request<T> {
-    /// Whether it owns something that others may wait for.
+    /// Whether it owns partitions that others may wait for.
     fn owns(&self) -> bool {
         self.session.is_some_and(|session| session.last.is_some())
     }
 
-    /// Whether it asks for a partition after a larger one.
+    /// Whether it asks for a partition smaller than one that it owns.
     fn is_out_of_order(&self) -> bool {
         let first = self.partitions.first();
         self.session.is_some_and(|session| session.last.is_some_and(|last| first.is_some_and(|first| *first < last)))
@@ -86,17 +87,17 @@ impl<T> Request<T> {
 }
 
 impl<T> LockTable<T> {
-    /// For so many partitions, which nobody owns.
+    /// A table of this many partitions without owners.
     pub fn new(partitions: usize) -> Self {
         Self { owners: vec![None; partitions], waiting: Vec::new(), wanted: vec![0; partitions], is_closed: false }
     }
 
-    /// Whether no session's transaction owns one of these.
+    /// Whether no session's transaction owns any of these.
     pub fn is_free(&self, partitions: &[u32]) -> bool {
         partitions.iter().all(|partition| self.owner(*partition).is_none())
     }
 
-    /// Whether it takes nothing any more.
+    /// Whether it accepts no more requests.
     pub const fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -105,12 +106,12 @@ impl<T> LockTable<T> {
         self.owners.get(partition as usize).copied().flatten()
     }
 
-    /// How many wait that want this partition.
+    /// Number of waiting requests for this partition.
     pub fn waiting_for(&self, partition: u32) -> usize {
         self.wanted.get(partition as usize).copied().unwrap_or(0)
     }
 
-    /// Has what is of no session wait.
+    /// Adds a request of no session to those that wait.
     pub fn wait(&mut self, request: Request<T>) {
         for partition in &request.partitions {
             if let Some(wanted) = self.wanted.get_mut(*partition as usize) {
@@ -120,7 +121,7 @@ impl<T> LockTable<T> {
         self.waiting.push(request);
     }
 
-    /// The one that waits at this place, which waits no longer.
+    /// Removes the waiting request at this place.
     fn take(&mut self, place: usize) -> Request<T> {
         let request = self.waiting.remove(place);
         for partition in &request.partitions {
@@ -131,7 +132,7 @@ impl<T> LockTable<T> {
         request
     }
 
-    /// Gives partitions to a session's transaction, which asks for none that it owns, or has it wait.
+    /// Gives partitions, none of which it owns, to a session's transaction, or makes it wait.
     pub fn ask(&mut self, request: Request<T>, asking: Asking) -> Asked<T> {
         let is_wanted = |partition: &u32| self.waiting_for(*partition) > 0;
         let behind_others = !request.owns() && request.partitions.iter().any(is_wanted);
@@ -141,7 +142,7 @@ impl<T> LockTable<T> {
         }
         self.wait(request);
         let mut victims = Vec::new();
-        // One for each way back to it.
+        // One victim for each cycle through it.
         while let Some(victim) = self.victim(asking.owner) {
             let is_meant = |request: &Request<T>| request.session.is_some_and(|session| session.owner == victim);
             let Some(place) = self.waiting.iter().position(is_meant) else { break };
@@ -171,7 +172,7 @@ impl<T> LockTable<T> {
         self.waiting.iter().find(|request| request.session.is_some_and(|session| session.owner == owner))
     }
 
-    /// Transactions each of which waits for the next one, and the last for the first.
+    /// Transactions each of which waits for the next, and the last for the first.
     fn circle(&self, start: Owner) -> Option<Vec<Owner>> {
         let waits_for = |owner: Owner| -> Vec<Owner> {
             let partitions = self.request_of(owner).map_or(&[][..], |request| &request.partitions);
@@ -179,7 +180,7 @@ impl<T> LockTable<T> {
         };
         let mut seen = BTreeSet::new();
         let mut path = vec![start];
-        // Where to go on, with the length of the path before it.
+        // Transactions to follow, with the length of the path before each.
         let mut open: Vec<(usize, Owner)> = waits_for(start).into_iter().map(|next| (1, next)).collect();
         while let Some((length, owner)) = open.pop() {
             if owner == start {
@@ -195,7 +196,7 @@ impl<T> LockTable<T> {
         None
     }
 
-    /// CommitWaiters a partition; returns the requests that are granted now, in order.
+    /// Releases a partition; returns the requests that are granted now, in order.
     pub fn release(&mut self, partition: u32) -> Vec<Request<T>> {
         if let Some(place) = self.owners.get_mut(partition as usize) {
             *place = None;
@@ -215,7 +216,7 @@ impl<T> LockTable<T> {
         let mut entered = Vec::new();
         self.wanted.fill(0);
         for request in std::mem::take(&mut self.waiting) {
-            // By those that came earlier and wait on. What is of no session waits for nobody but owners.
+            // Partitions wanted by earlier requests that still wait. Requests of no session wait only for owners.
             let is_wanted = |partition: &u32| self.waiting_for(*partition) > 0;
             let is_behind = request.session.is_some() && !request.owns() && request.partitions.iter().any(is_wanted);
             if self.is_free(&request.partitions) && !is_behind {
@@ -230,7 +231,7 @@ impl<T> LockTable<T> {
         entered
     }
 
-    /// Takes nothing any more, and gives back what waits.
+    /// Accepts no more requests, and returns the waiting ones.
     pub fn close(&mut self) -> Vec<Request<T>> {
         self.is_closed = true;
         self.wanted.fill(0);

@@ -8,7 +8,7 @@ use thermocline_machine::{EventCount, Wait};
 use thermocline_tables::table::{Budget, HeapSize, Working};
 use thermocline_types::{Error, Result};
 
-/// A result, for whoever gave the tag.
+/// A result for the client that chose the tag.
 #[derive(Debug)]
 pub struct Reply<O> {
     /// The client's name of the transaction.
@@ -17,18 +17,18 @@ pub struct Reply<O> {
     pub result: Result<O>,
     /// Bytes that it takes.
     bytes: usize,
-    /// Bytes of these that the budget has been told of by the result itself.
+    /// Part of these bytes that the result itself charges to the budget.
     charged: usize,
 }
 
-/// Bytes of a result and its place in what waits.
+/// Bytes of a result and of its slot in a queue.
 pub(super) fn reply_bytes<O: HeapSize>(result: Result<&O, &Error>) -> usize {
-    // Errors are few, so that their texts may cost something.
+    // Errors are rare, so rendering their texts may cost something.
     size_of::<Delivery<O>>() + result.map_or_else(|error| error.to_string().len(), HeapSize::heap_bytes)
 }
 
 impl<O> Reply<O> {
-    /// The same with another result, which is no larger or an error.
+    /// Replaces the result by one that is no larger, or by an error.
     pub(super) fn map(self, other: impl FnOnce(Result<O>) -> Result<O>) -> Self {
         Self { tag: self.tag, result: other(self.result), bytes: self.bytes, charged: self.charged }
     }
@@ -37,19 +37,18 @@ impl<O> Reply<O> {
 /// Why an engine has stopped; `None` while it has not.
 pub type Stopped = Arc<Mutex<Option<Error>>>;
 
-/// The duty to answer one request. Dropped without an answer, because the engine stops, it answers
-/// with the reason for that.
+/// Obligation to answer one request. If it is dropped unanswered because the engine stops, it answers with the reason.
 #[derive(Debug)]
 pub struct Ticket<O> {
     mailbox: Option<Arc<Mailbox<O>>>,
     tag: u64,
 }
 
-/// A result and where it goes.
+/// A result and its mailbox.
 pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 
 impl<O: HeapSize> Ticket<O> {
-    /// Answers go to this mailbox.
+    /// A ticket for this mailbox.
     pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
         Self { mailbox: Some(mailbox), tag }
     }
@@ -61,7 +60,7 @@ impl<O: HeapSize> Ticket<O> {
         Some((self.mailbox.take()?, Reply { tag: self.tag, result, bytes, charged }))
     }
 
-    /// Answers now: nothing was done.
+    /// Answers at once: nothing was done.
     pub(super) fn refuse(self, error: Error) {
         Mailbox::deliver(self.answer(Err(error)));
     }
@@ -78,13 +77,13 @@ impl<O> Drop for Ticket<O> {
     }
 }
 
-/// Results for one client. It never holds more than the client has asked for, and the budget is told of them until
+/// Results for one client. It never holds more than the client has requested, and charges the budget for them until
 /// they are received.
 #[derive(Debug)]
 pub struct Mailbox<O> {
     replies: Mutex<VecDeque<Reply<O>>>,
     arrived: Arc<EventCount>,
-    /// Of the engine that was asked; here and not in each request, so that few touch its count.
+    /// The engine's reason to stop; here and not in each request, so that its reference count is seldom touched.
     stopped: Stopped,
     /// Bytes of the results; changed with them, under their lock.
     bytes: AtomicUsize,
@@ -100,13 +99,13 @@ impl<O> Drop for Mailbox<O> {
 }
 
 impl<O> Mailbox<O> {
-    /// An empty one, for answers of an engine that stops for this reason.
+    /// An empty mailbox, for answers of an engine that stops for this reason.
     pub fn new(stopped: Stopped, budget: Arc<Budget>) -> Arc<Self> {
         let (replies, bytes, told) = (Mutex::new(VecDeque::new()), AtomicUsize::new(0), AtomicUsize::new(0));
         Arc::new(Self { replies, arrived: EventCount::new(), stopped, bytes, told, budget })
     }
 
-    /// Bytes of results that nobody has received.
+    /// Bytes of results not received yet.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -118,8 +117,8 @@ impl<O> Mailbox<O> {
         told.iter().for_each(|mailbox| mailbox.wake());
     }
 
-    /// Puts results in, those of one mailbox behind each other under one lock, and notes whom to
-    /// [wake](Self::wake): once all that there is for him is there, or he would wake for a part of it.
+    /// Puts results in, consecutive ones of one mailbox under one lock, and notes the mailboxes to [wake](Self::wake)
+    /// later, when all of their results are there.
     pub(super) fn put(replies: impl IntoIterator<Item = Delivery<O>>, told: &mut Vec<Arc<Self>>) {
         let mut replies = replies.into_iter().peekable();
         while let Some((mailbox, reply)) = replies.next() {
@@ -142,19 +141,19 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Wakes whoever waits for results.
+    /// Wakes the threads that wait for results.
     pub(super) fn wake(&self) {
         self.arrived.advance();
     }
 
-    /// Takes all results there are, if there are any; else what to wait for.
+    /// Takes all available results, or returns a wait if there are none.
     pub fn try_receive(&self) -> Result<VecDeque<Reply<O>>, Wait> {
         let seen = self.arrived.seen();
         let mut replies = self.replies.lock();
         if replies.is_empty() { Err(Wait::new(&self.arrived, seen)) } else { Ok(self.take(&mut replies)) }
     }
 
-    /// Takes all results there are; waits for the first, but not longer than this.
+    /// Takes all available results; waits for the first, at most this long.
     pub fn receive_for(&self, wait: Duration) -> VecDeque<Reply<O>> {
         let seen = self.arrived.seen();
         if self.replies.lock().is_empty() {
@@ -163,7 +162,7 @@ impl<O> Mailbox<O> {
         self.take(&mut self.replies.lock())
     }
 
-    /// Takes all results there are; waits for the first.
+    /// Takes all available results; waits for the first.
     pub fn receive(&self) -> VecDeque<Reply<O>> {
         loop {
             let seen = self.arrived.seen();
@@ -176,7 +175,7 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Leaves place for as many: the next results are about as many again.
+    /// Takes the results and leaves room for as many: the next batch has about the same size.
     fn take(&self, replies: &mut VecDeque<Reply<O>>) -> VecDeque<Reply<O>> {
         self.bytes.store(0, Ordering::Relaxed);
         self.budget.resize_working(Working::Results, self.told.swap(0, Ordering::Relaxed), 0);

@@ -1,4 +1,4 @@
-//! Around partitions: routing, order, and results that wait for the log.
+//! The engine around partitions: routing, order, and results that wait for the log.
 //!
 //! ```text
 //! Client --submit--> queue 0 --> Worker 0: Executor --batch--> log --released--> Mailbox --> Client
@@ -6,18 +6,18 @@
 //!            +-----> queue 1 --> Worker 1: Executor
 //! ```
 //!
-//! Data: a bounded queue for each partition, whose worker owns the rows; what ran and waits for the log
-//! in [`CommitWaiters`]; results in the [`Mailbox`] of the client that asked. Whatever waits is a
-//! [machine](thermocline_machine) that says what for: `Worker`, sessions' `Begin` and `Commit`, [`Exclusive`].
-//! [`Engine`] has threads drive workers, and callers' threads the others; a simulator drives all of them.
+//! Data: a bounded queue for each partition, whose worker owns the rows; results that wait for the log in
+//! [`CommitWaiters`]; delivered results in the [`Mailbox`] of the client. Everything that waits is a
+//! [machine](thermocline_machine) whose steps return what they wait for: `Worker`, sessions' `Begin` and `Commit`,
+//! [`Exclusive`]. Threads of the [`Engine`] drive workers, and callers' threads the other machines; a simulator drives
+//! all of them.
 //!
-//! **One order.** A transaction over several partitions enters all their queues while all of these are
-//! locked, so any two of them meet in the same order everywhere, and none can wait for one that waits
-//! for it. Each partition's worker brings its rows to the rendezvous; the last to come runs the
-//! transaction over all of them.
+//! **One order.** A transaction over several partitions enters all their queues while all of these are locked, so any
+//! two such transactions are in the same order everywhere, and no two can wait for each other. Each partition's worker
+//! brings its rows to the rendezvous; the last to come runs the transaction over all of them.
 //!
 //! **Owners.** A session's transaction gets its partitions one after the other, and waits while it has some. The
-//! `LockTable` keeps what needs one of its partitions out of all queues until it has ended, and finds sessions that wait
+//! `LockTable` keeps requests for its partitions out of all queues until it has ended, and detects sessions that wait
 //! for each other.
 
 mod client;

@@ -6,20 +6,19 @@ use thermocline_types::{Result, Value};
 
 /// A procedure or a statement that the engine runs as a transaction.
 ///
-/// It is deterministic: with equal rows, arguments and [`Head`](thermocline_tables::partition::Head) it changes the
-/// same rows in the same way, because the log holds the call and not what it did.
+/// It must be deterministic: with equal rows, arguments and [`Head`](thermocline_tables::partition::Head) it changes
+/// the same rows in the same way, because the log holds the call and not its effects.
 pub trait Program: Send + Sync + 'static {
     /// Result.
     type Outcome: HeapSize + Send + 'static;
 
-    /// The partitions that a call needs. Needing more than is said here is seen when it runs, and costs
-    /// running it twice.
+    /// The partitions that a call needs. If it turns out to need others, it runs again with those as well.
     fn participants(&self, arguments: &[Value]) -> Result<Participants>;
 
-    /// Runs it. What it changed is kept if this is `Ok`.
+    /// Runs it. Its changes are kept if this is `Ok`.
     fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Self::Outcome>;
 
-    /// Writes the call for the log.
+    /// Appends the call to the log's batch.
     fn record(&self, batch: &mut Batch, head: &Head<'_>, arguments: &[Value]) -> Result<()>;
 }
 
@@ -29,7 +28,7 @@ pub trait Journal: Send + Sync + 'static {
     fn append(&self, batch: &mut Batch) -> Result<Appended>;
 }
 
-/// No log: what was committed lasts as long as the partitions do.
+/// No log: committed changes last as long as the partitions.
 #[derive(Debug, Clone, Copy)]
 pub struct NoJournal;
 
@@ -43,7 +42,7 @@ impl Journal for NoJournal {
 impl Journal for LogHandle {
     fn append(&self, batch: &mut Batch) -> Result<Appended> {
         Ok(match self.try_append(batch)? {
-            // Not even for the log's thread, which may be waiting for the disk.
+            // Reads do not even wait for the log's thread, which may be waiting for the disk.
             Appended::At(_) if !self.is_synchronous() => Appended::At(Sequence::ZERO),
             appended => appended,
         })

@@ -5,12 +5,10 @@ use parking_lot::{Mutex, MutexGuard};
 use thermocline_machine::{EventCount, Wait};
 use thermocline_tables::table::{Budget, HeapSize, Working};
 
-/// Requests for one partition: never more than its capacity, nor than there is memory for, so that a
-/// flood is refused and not remembered.
+/// Requests for one partition, limited by capacity and memory, so that a flood is refused instead of stored.
 ///
-/// The budget is told in steps of [`CHARGE_BYTES`], so that it is not touched for each request.
-/// Invariant: `charged` is what it was told, and at least the bytes of the queue and of the items that were
-/// taken out last: those are being run.
+/// The budget is charged in steps of [`CHARGE_BYTES`], so that most requests do not touch it. Invariant: `charged` is
+/// the charge, and at least the bytes of the queue and of the running items, which were taken out last.
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
@@ -21,14 +19,14 @@ pub struct Queue<T> {
 
 const CHARGE_BYTES: usize = 64 << 10;
 
-/// Result of a look into a queue.
+/// Result of taking requests from a queue.
 #[derive(Debug)]
 pub enum Popped {
     /// At least one request.
     Some,
-    /// There is none before this is over.
+    /// None before this wait ends.
     Nothing(Wait),
-    /// There is none, and none comes.
+    /// None, and none will come.
     Closed,
 }
 
@@ -37,16 +35,16 @@ pub struct State<T> {
     items: VecDeque<T>,
     /// Bytes that the items point to.
     heap_bytes: usize,
-    /// The same of those that were taken out last.
+    /// Bytes that the items taken out last point to.
     taken_bytes: usize,
     charged: usize,
     closed: bool,
-    /// Whether the partition waits for the next.
+    /// Whether the partition waits for the next item.
     idle: bool,
 }
 
 impl<T: HeapSize> State<T> {
-    /// Puts an item in; gives it back if there is no memory for it.
+    /// Puts an item in; returns it if there is no memory for it.
     fn put(&mut self, item: T, budget: &Budget, own: bool) -> Option<T> {
         let heap_bytes = self.heap_bytes + item.heap_bytes();
         let bytes = self.items.capacity() * size_of::<T>() + heap_bytes + self.taken_bytes;
@@ -63,12 +61,12 @@ impl<T: HeapSize> State<T> {
         None
     }
 
-    /// The items taken out have been run: of their bytes only these still count.
+    /// The items taken out last have run, except for items of this many bytes.
     fn ran(&mut self, left_bytes: usize, budget: &Budget) {
         self.taken_bytes = left_bytes;
         let bytes = self.items.capacity() * size_of::<T>() + self.heap_bytes + left_bytes;
         let bytes = bytes.next_multiple_of(CHARGE_BYTES);
-        // Not at once up again.
+        // Keeps some slack, so that the charge does not rise again at once.
         if self.charged > bytes + CHARGE_BYTES {
             budget.resize_working(Working::Queues, self.charged, bytes);
             self.charged = bytes;
@@ -84,7 +82,7 @@ impl<T: HeapSize> Queue<T> {
         Self { state: Mutex::new(state), arrived: EventCount::new(), capacity: capacity.max(1), budget }
     }
 
-    /// Puts requests in until one does not fit; gives back those that do not.
+    /// Puts requests in until one does not fit; returns the rest.
     pub fn push(&self, items: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
         let mut items = items.into_iter();
         let mut state = self.state.lock();
@@ -100,8 +98,8 @@ impl<T: HeapSize> Queue<T> {
         back.into_iter().chain(items)
     }
 
-    /// Puts in a request of the engine's own, of which there are few, even where the queue is full; false
-    /// once it is closed.
+    /// Puts in a request of the engine itself, of which there are few, even if the queue is full; returns false once it
+    /// is closed.
     pub fn push_own(&self, item: T) -> bool {
         let mut state = self.state.lock();
         if state.closed {
@@ -120,18 +118,18 @@ impl<T: HeapSize> Queue<T> {
         }
     }
 
-    /// Puts one item into each of several queues at one moment, or, where one of them is full or closed, or the
-    /// first has no memory for it, into none. The engine's own go also into full ones.
+    /// Puts one item into each of several queues at one moment, or into none if one of them is full or closed, or the
+    /// first has no memory for it. The engine's own requests also enter full queues.
     ///
-    /// The queues are given in one order by everybody, so this cannot deadlock; and because all of them
-    /// are locked at once, two such pushes are in the same order in every queue that they share.
+    /// All callers lock queues in the same order, so this cannot deadlock; and because all of them are locked at once,
+    /// two such pushes are in the same order in every queue that they share.
     pub fn push_to_all(queues: &[&Self], own: bool, mut item: impl FnMut() -> T) -> bool {
         let mut locked: Vec<_> = queues.iter().map(|queue| (queue, queue.state.lock())).collect();
         if locked.iter().any(|(queue, state)| state.closed || !own && state.items.len() >= queue.capacity) {
             return false;
         }
         for (place, (queue, state)) in locked.iter_mut().enumerate() {
-            // The first weighs for all.
+            // The first queue is charged for all.
             let refused = state.put(item(), &queue.budget, own || place > 0);
             if refused.is_some() {
                 return false;
@@ -143,8 +141,8 @@ impl<T: HeapSize> Queue<T> {
         true
     }
 
-    /// Moves up to `most` requests to `into`, if there are any. What was taken out before and is not there any more has
-    /// been run by now, but for what has so many bytes.
+    /// Moves up to `most` requests to `into`, if there are any. The items taken out before have run by now, except for
+    /// those still in `into` and `kept_bytes` of others.
     pub fn pop(&self, into: &mut VecDeque<T>, most: usize, kept_bytes: usize) -> Popped {
         let seen = self.arrived.seen();
         let mut state = self.state.lock();
@@ -166,27 +164,27 @@ impl<T: HeapSize> Queue<T> {
         Popped::Some
     }
 
-    /// Has the partition look at something else than the queue if it waits for requests.
+    /// Wakes the partition if it waits for requests, to check something other than the queue.
     pub fn nudge(&self) {
         self.arrived.advance();
     }
 
-    /// The memory that it shares.
+    /// The budget that it charges.
     pub const fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// Changes the order of what waits, which nobody but a simulation of bugs does.
+    /// Changes the order of waiting items; only for simulated bugs.
     pub fn rearrange(&self, change: impl FnOnce(&mut VecDeque<T>)) {
         change(&mut self.state.lock().items);
     }
 
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.state.lock().items.len()
     }
 
-    /// Takes nothing any more; what is in it will run.
+    /// Accepts nothing more; requests in it will run.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

@@ -11,7 +11,7 @@ use thermocline_types::{Error, Result};
 
 use super::executor::abort;
 
-/// Where several partitions bring their rows for one transaction over all of them.
+/// A place where several partitions bring their rows for one transaction over all of them.
 ///
 /// ```text
 ///            arrive (last)          ready                  end
@@ -24,16 +24,15 @@ use super::executor::abort;
 ///     +--------------------------------------------------------------+
 /// ```
 ///
-/// Whoever took the rows has them alone; a partition that brought its own waits until it can
-/// [take them along](Rendezvous::leave), so nobody else touches them. Without a session the last to come does the work
-/// and ends it.
+/// The thread that took the rows has exclusive access; a partition that brought its own waits until it can [take them
+/// along](Rendezvous::leave). Without a session, the last partition to arrive does the work and ends the rendezvous.
 #[derive(Debug)]
 pub struct Rendezvous {
     state: Mutex<State>,
     changed: Arc<EventCount>,
-    /// Those that meet.
+    /// The partitions that meet.
     partitions: Box<[u32]>,
-    /// Partitions whose turn it is, whether they have brought their rows yet or not.
+    /// Number of partitions whose turn has come, whether or not they have brought their rows.
     announced: AtomicUsize,
     purpose: Purpose,
     clock: Clock,
@@ -42,17 +41,17 @@ pub struct Rendezvous {
 /// Purpose of a rendezvous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Requests of clients. Whoever has the partitions may run several before the others have theirs back.
+    /// Requests of clients. Several may run before the partitions leave.
     Request,
-    /// Work of the engine's own at one point of the log.
+    /// Work of the engine itself at one point of the log.
     Exclusive,
-    /// A session's transaction, which may do nothing for so long while it has them.
+    /// A session's transaction, which may be idle for this long while it has the partitions.
     Session(Duration),
 }
 
 #[derive(Debug)]
 struct State {
-    /// Those that are here and not taken, in the order of their numbers.
+    /// Partitions that are here and not taken, in order.
     members: Vec<Member>,
     phase: Phase,
 }
@@ -60,22 +59,22 @@ struct State {
 #[derive(Debug)]
 enum Phase {
     Gathering,
-    /// Somebody works on the rows.
+    /// A thread works on the rows.
     Taken,
-    /// A session has the partitions and does nothing with them since then.
+    /// A session has the partitions and has been idle since then.
     Ready(Micros),
-    /// Up to where the log has to be durable before what happened here may be told.
+    /// The log must be durable up to this sequence before results of the work may be told.
     Over(Result<Sequence>),
 }
 
-/// Part of a partition that arrives.
+/// Role of a partition that arrives.
 #[derive(Debug)]
 pub enum Arrival {
     /// Wait for the others.
     First,
-    /// The work, with all partitions.
+    /// Do the work, with all partitions.
     Last(Vec<Member>),
-    /// Go on with its rows: the rendezvous was given up before all were here.
+    /// Go on with its rows: the rendezvous was given up before all had arrived.
     GivenUp(Box<Member>),
 }
 
@@ -93,34 +92,34 @@ impl Rendezvous {
         }
     }
 
-    /// Those that meet.
+    /// The partitions that meet.
     pub const fn partitions(&self) -> &[u32] {
         &self.partitions
     }
 
-    /// Says, once for each partition, that its turn has come; whether it is the last. Until it is, the others
-    /// [need not wait](Rendezvous::is_awaited): they bring their rows later.
+    /// Notes, once for each partition, that its turn has come; returns whether it is the last. Until then the others
+    /// [need not wait](Rendezvous::is_awaited): they may bring their rows later.
     pub fn announce(&self) -> bool {
         self.announced.fetch_add(1, Ordering::SeqCst) + 1 == self.partitions.len()
     }
 
-    /// Whether the turn of some partition has not come, and the rendezvous is not over.
+    /// Whether the turn of some partition has not come yet, and the rendezvous is not over.
     pub fn is_awaited(&self) -> bool {
         self.announced.load(Ordering::SeqCst) < self.partitions.len()
     }
 
-    /// Whether a session has the partitions when all are here.
+    /// Whether a session gets the partitions when all are here.
     pub const fn is_of_session(&self) -> bool {
         matches!(self.purpose, Purpose::Session(_))
     }
 
-    /// Whether somebody who has the same partitions for another request may run this one, too.
+    /// Whether this request may run together with another request that has the same partitions.
     pub fn can_join(&self, other: &Self) -> bool {
         let are_requests = self.purpose == Purpose::Request && other.purpose == Purpose::Request;
         are_requests && self.partitions == other.partitions
     }
 
-    /// Whether what it is for was done in [another one](Rendezvous::can_join).
+    /// Whether its work was done in [another rendezvous](Rendezvous::can_join).
     pub fn is_joined(&self) -> bool {
         self.purpose == Purpose::Request && matches!(self.state.lock().phase, Phase::Over(Ok(_)))
     }
@@ -150,8 +149,8 @@ impl Rendezvous {
         Ok(Arrival::Last(std::mem::take(&mut state.members)))
     }
 
-    /// Gives the partition back when the rendezvous is over, with the sequence up to which the log has to be
-    /// durable. Takes them away from a session that does nothing for too long.
+    /// Returns the partition when the rendezvous is over, with the sequence up to which the log has to be durable.
+    /// Takes the partitions away from a session that is idle for too long.
     pub fn leave(&self, id: PartitionId) -> Step<Result<(Member, Sequence)>> {
         let seen = self.changed.seen();
         let mut state = self.state.lock();
@@ -163,7 +162,7 @@ impl Rendezvous {
             }
             Phase::Over(Err(error)) => Step::Over(Err(error.clone())),
             Phase::Gathering => Step::Wait(wait.short()),
-            // Nobody is told when the session has done something: whoever looks too early looks again.
+            // A session's use of the partitions advances no event: a worker that checks too early checks again.
             Phase::Taken => Step::Wait(match self.idle_max() {
                 Some(idle_max) => wait.until(self.clock.after(idle_max)),
                 None => wait.short(),
@@ -180,14 +179,14 @@ impl Rendezvous {
         }
     }
 
-    /// The last to come leaves the work to a session.
+    /// Hands the work to a session, after the last arrival.
     pub fn ready(&self, members: Vec<Member>) {
         self.put_back(members);
         self.changed.advance();
     }
 
-    /// The partitions, for a session that waits for them; being stopped meanwhile gives back those that are here.
-    /// `None` if the rendezvous is over because the session did nothing for too long, an error if it was cancelled.
+    /// Takes the partitions for a session, once all are here; an interrupt gives them up. `None` if the rendezvous is
+    /// over because the session was idle for too long, an error if it was cancelled.
     pub fn enter(&self, interrupt: Option<&Interrupt>) -> Step<Result<Option<Vec<Member>>>> {
         let seen = self.changed.seen();
         let mut state = self.state.lock();
@@ -212,7 +211,7 @@ impl Rendezvous {
         }
     }
 
-    /// The session has done something and keeps the partitions.
+    /// Puts the partitions back between two statements of the session, which keeps them.
     pub fn put_back(&self, members: Vec<Member>) {
         let mut state = self.state.lock();
         state.members = members;
@@ -221,19 +220,19 @@ impl Rendezvous {
         }
     }
 
-    /// Ends a rendezvous to which nobody need come any longer: what it is for was done in another one.
+    /// Ends a rendezvous whose work was done in another one, so that no partition need come.
     pub fn joined(&self, sequence: Sequence) {
         self.over(self.state.lock(), Ok(sequence));
     }
 
-    /// Ends the rendezvous and hands the partitions back.
+    /// Ends the rendezvous and returns the partitions.
     pub fn end(&self, members: Vec<Member>, sequence: Result<Sequence>) {
         let mut state = self.state.lock();
         state.members = members;
         self.over(state, sequence);
     }
 
-    /// Whether it is over; `None` if what it is for was withdrawn before that.
+    /// Whether it is over; `None` if its request was withdrawn before.
     pub fn result(&self, interrupt: Option<&Interrupt>) -> Step<Result<Option<Sequence>>> {
         let seen = self.changed.seen();
         if let Phase::Over(sequence) = &self.state.lock().phase {
@@ -247,7 +246,7 @@ impl Rendezvous {
         }
     }
 
-    /// The session needs the partitions no longer, of which it has taken none.
+    /// Gives up the partitions for a session that has not taken them.
     pub fn give_up(&self) {
         let mut state = self.state.lock();
         if matches!(state.phase, Phase::Gathering | Phase::Ready(_)) {
@@ -256,7 +255,7 @@ impl Rendezvous {
         }
     }
 
-    /// A partition cannot come: nobody waits for it any longer.
+    /// Cancels the rendezvous because a partition cannot come.
     pub fn cancel(&self, error: Error) {
         let state = self.state.lock();
         if !matches!(state.phase, Phase::Over(_)) {
@@ -266,9 +265,9 @@ impl Rendezvous {
 
     fn over(&self, mut state: MutexGuard<'_, State>, sequence: Result<Sequence>) {
         state.phase = Phase::Over(sequence);
-        // Nobody's turn is waited for any longer.
+        // No turn is awaited any more.
         self.announced.store(self.partitions.len(), Ordering::SeqCst);
-        // Whoever is woken takes the lock, often in this one's place on the processor.
+        // Unlocks before the wake-up, because a woken thread takes the lock at once.
         drop(state);
         self.changed.advance();
     }

@@ -20,15 +20,15 @@ use super::program::{Journal, Program};
 use super::queue::Queue;
 use super::rendezvous::{Purpose, Rendezvous};
 
-/// Partitions that a transaction gets one after the other, by running again, before it gets all.
+/// Number of times that a transaction is run again with further partitions before it gets all.
 pub const WIDENED_MAX: usize = 4;
 
-/// A transaction that a client asks for.
+/// A transaction requested by a client.
 pub struct Request<P: Program + ?Sized> {
     pub program: Arc<P>,
     pub arguments: Box<[Value]>,
     pub ticket: Ticket<P::Outcome>,
-    /// Its interrupt; `None` if nothing stops it.
+    /// Its interrupt; `None` if it cannot be stopped.
     pub interrupt: Option<Arc<Interrupt>>,
 }
 
@@ -52,67 +52,67 @@ impl<P: Program + ?Sized> HeapSize for Item<P> {
 pub enum Item<P: Program + ?Sized> {
     /// A transaction over this partition.
     One(Request<P>),
-    /// A look at the partition between two transactions, such as a step of a snapshot.
+    /// A visit to the partition between two transactions, such as a step of a snapshot.
     Visit(Visit),
-    /// One over several; whoever comes last takes the job. `None` for a session's. With the bytes that the job
-    /// points to, in one of the queues.
+    /// A transaction over several; the last partition to arrive takes the job. `None` for a session's. The number is
+    /// the bytes that the job points to, counted in one of the queues.
     Meet(Arc<Rendezvous>, JobPlace<P::Outcome>, usize),
 }
 
 /// A job until the last partition of its rendezvous takes it.
 pub type JobPlace<O> = Arc<Mutex<Option<Job<O>>>>;
 
-/// A transaction over several partitions. It writes its record and gives its reply, which is charged, if somebody
-/// waits for one; an error is a bug after which nothing can go on.
+/// A transaction over several partitions. It appends its record and returns its charged reply, if a client waits for
+/// one. An error is a bug that stops the engine.
 pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch, &mut Charge) -> Result<Option<Delivery<O>>> + Send>;
 
 /// Work in a partition between two transactions.
 pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
 
-/// State that the partitions of an engine share with their users.
+/// State shared by the partitions of an engine and their users.
 pub struct Shared<P: Program + ?Sized> {
     /// The queue of each partition.
     pub queues: Vec<Queue<Item<P>>>,
-    /// Where records go.
+    /// Receiver of records.
     pub journal: Arc<dyn Journal>,
     /// Results that wait for the log.
     pub commit_waiters: Arc<CommitWaiters<P::Outcome>>,
-    /// The time that transactions see.
+    /// Time that transactions see.
     pub timestamps: Box<dyn Fn() -> Micros + Send + Sync>,
-    /// The time that timeouts are measured with.
+    /// Time for timeouts.
     pub clock: Clock,
-    /// Bytes of a partition's results that may wait for the log before it rests.
+    /// Bytes of a partition's results that may wait for the log before it pauses.
     pub results_bytes_max: usize,
     /// Bytes of a session's changes after which another record begins.
     pub part_bytes: usize,
     /// Rows that one step of CREATE INDEX or ADD COLUMN processes.
     pub build_rows: u32,
-    /// Why nothing runs any more.
+    /// Why the engine has stopped.
     pub broken: Stopped,
-    /// Transactions and statements that needed a partition that they did not have, and ran again.
+    /// Number of transactions and statements that ran again because they needed a partition that they did not have.
     pub restarts: AtomicU64,
-    /// How long each partition was held.
+    /// Times for which each partition was held.
     pub holds: Vec<Holds>,
-    /// Which partitions sessions' transactions own. Locked before queues and rendezvous are.
+    /// Ownership of partitions by sessions' transactions. Locked before queues and rendezvous.
     pub locks: RwLock<LockTable<Entrant<P::Outcome>>>,
-    /// Requests for one partition that wait for owners of partitions at most.
+    /// Maximum requests for one partition that wait for owners of partitions.
     pub waiting_max: usize,
-    /// Sessions' transactions that have begun.
+    /// Number of sessions' transactions begun.
     pub sessions: AtomicU64,
 }
 
-/// A rendezvous that is on the way into the queues of its partitions.
+/// A rendezvous on its way into the queues of its partitions.
 pub struct Entrant<O> {
     rendezvous: Arc<Rendezvous>,
     job: JobPlace<O>,
     /// Bytes that the job points to.
     heap_bytes: usize,
-    /// These, while it waits for owners of its partitions.
+    /// Charge for these bytes while it waits for owners of its partitions.
     charge: Charge,
 }
 
 impl<P: Program + ?Sized> Shared<P> {
-    /// Nothing runs any more after this error.
+    /// Stops the engine with this error.
     pub fn stop(&self, error: Error) {
         let reason = self.broken.lock().get_or_insert(error).clone();
         self.queues.iter().for_each(Queue::close);
@@ -120,8 +120,8 @@ impl<P: Program + ?Sized> Shared<P> {
         waiting.iter().for_each(|request| request.what.rendezvous.cancel(reason.clone()));
     }
 
-    /// Puts a rendezvous into the queues of its partitions; false if one of them is full, which does not matter to what
-    /// is the engine's own, or closed, or if there is no memory for so many bytes of the job.
+    /// Puts a rendezvous into the queues of its partitions; false if one of them is closed, or full and the request is
+    /// not the engine's own, or if there is no memory for the job.
     fn push(&self, partitions: &[u32], entrant: Entrant<P::Outcome>, own: bool) -> bool {
         let Entrant { rendezvous, job, mut heap_bytes, charge } = entrant;
         drop(charge);
@@ -130,8 +130,8 @@ impl<P: Program + ?Sized> Shared<P> {
         Queue::push_to_all(&queues, own, item)
     }
 
-    /// Has partitions meet for a job as soon as no session's transaction owns one of them; false as in
-    /// [`Shared::push`].
+    /// Makes partitions meet for a job as soon as no session's transaction owns one of them; returns false as
+    /// [`Shared::push`] does.
     fn enter(&self, partitions: &[u32], mut entrant: Entrant<P::Outcome>, own: bool) -> bool {
         let locks = self.locks.read();
         if locks.is_free(partitions) {
@@ -159,8 +159,8 @@ impl<P: Program + ?Sized> Shared<P> {
         true
     }
 
-    /// Has partitions meet for a session's transaction, which owns them from then on, as soon as it can have them. If
-    /// it cannot, because sessions' transactions would wait for each other, the rendezvous ends with an error.
+    /// Makes partitions meet for a session's transaction, which owns them from then on, as soon as it can have them. If
+    /// it would close a cycle of waiting sessions, a rendezvous of the cycle ends with an error.
     pub fn enter_for(&self, asking: Asking, partitions: &[u32], rendezvous: &Arc<Rendezvous>) -> Result<()> {
         let (rendezvous, job) = (Arc::clone(rendezvous), Arc::default());
         let what = Entrant { rendezvous, job, heap_bytes: 0, charge: Charge::default() };
@@ -183,24 +183,24 @@ impl<P: Program + ?Sized> Shared<P> {
         }
     }
 
-    /// A session's transaction owns the partition no longer.
+    /// Ends a session's ownership of the partition.
     pub fn release(&self, id: PartitionId) {
         let mut locks = self.locks.write();
         let entered = locks.release(id.0.into());
         self.push_all(entered);
     }
 
-    /// Whoever asked for the rendezvous waits for it no longer: it need not enter the queues.
+    /// Withdraws a rendezvous that its requester no longer waits for: it need not enter the queues.
     pub fn withdraw(&self, rendezvous: &Arc<Rendezvous>) {
         let mut locks = self.locks.write();
         let (withdrawn, entered) = locks.withdraw(|entrant| Arc::ptr_eq(&entrant.rendezvous, rendezvous));
         self.push_all(entered);
         drop(locks);
-        // Whatever its job holds, and does when it goes.
+        // Dropped outside the lock, because dropping its job may do anything.
         drop(withdrawn);
     }
 
-    /// Puts those into the queues that may enter them now, under the lock under which that was decided.
+    /// Puts granted requests into the queues, under the lock under which they were granted.
     fn push_all(&self, entered: Vec<Locks<Entrant<P::Outcome>>>) {
         for Locks { partitions, what, .. } in entered {
             let rendezvous = Arc::clone(&what.rendezvous);
@@ -210,13 +210,14 @@ impl<P: Program + ?Sized> Shared<P> {
         }
     }
 
-    /// The turn of all partitions of a rendezvous has come, or it is over: those that wait for requests meanwhile look.
+    /// Wakes the partitions of a rendezvous once the turn of all has come, or it is over: those that wait for requests
+    /// check it.
     pub fn nudge(&self, rendezvous: &Rendezvous) {
         let queues = rendezvous.partitions().iter().filter_map(|number| self.queues.get(*number as usize));
         queues.for_each(Queue::nudge);
     }
 
-    /// Requests that wait for a partition.
+    /// Number of requests that wait for a partition.
     pub fn queued(&self, id: PartitionId) -> usize {
         let queued = self.queues.get(usize::from(id.0)).map_or(0, Queue::len);
         queued + self.locks.read().waiting_for(id.0.into())
@@ -227,8 +228,7 @@ impl<P: Program + ?Sized> Shared<P> {
         (0..self.queues.len() as u32).collect()
     }
 
-    /// Has a job done over these partitions, in the rendezvous that it gives back; where it finds no room, the job
-    /// is dropped.
+    /// Runs a job over these partitions in the returned rendezvous; if there is no room for it, drops the job.
     pub fn over(
         &self,
         partitions: &[u32],
@@ -259,14 +259,14 @@ impl<P: Program + ?Sized> Shared<P> {
         self.request_over(&both.into_iter().collect::<Vec<_>>(), request);
     }
 
-    /// Runs a request over these partitions, in ascending order.
+    /// Runs a request over these partitions, given in ascending order.
     pub fn request_over(self: &Arc<Self>, partitions: &[u32], request: Request<P>) {
         let heap_bytes = request.heap_bytes();
         let Request { program, arguments, ticket, interrupt } = request;
-        // Refused with a reason of its own, so the ticket has to survive the job.
+        // It is refused with a specific reason, so the ticket must survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let inner = Arc::clone(&ticket);
-        // The queues are the engine's own, and would keep it alive for ever.
+        // The queues belong to the engine, and would keep it alive for ever.
         let (shared, clock) = (Arc::downgrade(self), self.clock.clone());
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
@@ -305,7 +305,7 @@ impl<P: Program + ?Sized> Shared<P> {
         }
     }
 
-    /// A batch for what a session's transaction changed.
+    /// A batch for the effects of a session's transaction.
     pub fn batch(&self, members: &[Member]) -> Batch {
         let batch = Batch::with_part_bytes(self.part_bytes);
         match budget_of(members) {
@@ -314,14 +314,14 @@ impl<P: Program + ?Sized> Shared<P> {
         }
     }
 
-    /// Why a queue takes nothing.
+    /// Why a queue accepts nothing.
     pub fn refusal(&self) -> Error {
         let broken = self.broken.lock().clone();
         broken.unwrap_or_else(|| Error::Retry("a partition's queue is full".into()))
     }
 }
 
-/// Error of a session's transaction that waits for one that waits for it.
+/// Error of a session's transaction in a cycle of waiting ones.
 fn deadlock() -> Error {
     Class::Deadlock.error(
         "sessions' transactions wait for each other's partitions, and this one was rolled back; run it again, or make it \

@@ -18,12 +18,12 @@ use super::queue::Popped;
 use super::rendezvous::{Arrival, Rendezvous};
 use super::shared::{Item, Job, JobPlace, Request, Shared};
 
-/// Bytes of records or of results after which a partition hands over those that there are.
+/// Bytes of records or results after which a partition hands them over.
 const BATCH_BYTES: usize = 1 << 20;
-/// How long partitions that have met stay together, so that requests for one of them alone have their turn.
+/// How long partitions that have met stay together before requests for a single one have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
-/// Owner of one partition, which runs what is in its queue.
+/// Owner of one partition, which runs the requests in its queue.
 ///
 /// ```text
 ///              items                        none left
@@ -45,30 +45,30 @@ const JOIN_MAX: Duration = Duration::from_millis(1);
 ///   depend on
 /// - it runs no transaction while a snapshot of its rows
 ///   [falls behind](thermocline_tables::partition::Partition::held_up)
-/// - requests for this partition alone may run before a rendezvous that was asked for earlier, as long as the turn of
-///   some other partition of the rendezvous has not come, and requests for several before their turn, where those are
-///   together anyhow; nobody has been told an order of requests that wait. Everything else stays in the order of the
-///   queue
-/// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
+/// - requests for this partition alone may run before a rendezvous that was requested earlier, as long as the turn of
+///   some other partition of the rendezvous has not come, and requests for several may run before their turn while
+///   their partitions are together anyway: no client has been told an order of waiting requests. All others run in the
+///   order of the queue
+/// - after an error the partition has no rows, and answers queued requests with the reason why nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
     id: PartitionId,
     executor: Executor,
-    /// Up to where the log has to be durable before anybody may be told what is in this partition.
+    /// Sequence that must be durable before any contents of this partition may be told.
     last: Sequence,
     replies: Vec<Delivery<P::Outcome>>,
-    /// The memory of the replies.
+    /// Charge for the replies.
     results: Charge,
     /// Items taken from the queue.
     items: VecDeque<Item<P>>,
-    /// When that was.
+    /// When they were taken.
     now: Micros,
-    /// Where it is on the way to, or in; those who wait there must not wait for ever.
+    /// Rendezvous that it is on the way to, or in; its waiters must not wait for ever.
     rendezvous: Option<Arc<Rendezvous>>,
     /// When it arrived there.
     arrived: Micros,
-    /// The job of that rendezvous and the bytes that it points to, while the partition waits for the turn of the others
-    /// and runs what is behind it.
+    /// Job of that rendezvous and the bytes that it points to, while the partition waits for the turn of the others and
+    /// runs later requests.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
     state: State<P>,
@@ -81,7 +81,7 @@ enum State<P: Program + ?Sized> {
     Hold(Next<P>),
     Rest(Next<P>),
     Meet(JobPlace<P::Outcome>),
-    /// The partitions of a rendezvous, with what ran over them.
+    /// The partitions of a rendezvous, and the transaction that ran over them.
     Log(Vec<Member>, Box<Met<P::Outcome>>),
     Leave,
 }
@@ -89,14 +89,14 @@ enum State<P: Program + ?Sized> {
 /// Transaction that ran in a rendezvous.
 struct Met<O> {
     replies: Vec<Delivery<O>>,
-    /// Other rendezvous, whose jobs were done in this one.
+    /// Other rendezvous whose jobs were done in this one.
     joined: Vec<Arc<Rendezvous>>,
 }
 
 /// Next action of a worker with an item of the queue.
 enum Turn<P: Program + ?Sized> {
     Run(Item<P>),
-    /// This, after records and results were handed over.
+    /// Go on like this after records and results were handed over.
     Go(Next<P>),
 }
 
@@ -117,8 +117,8 @@ impl<P: Program + ?Sized> From<Next<P>> for State<P> {
     }
 }
 
-/// Runs what comes until the queue is closed and empty, and gives back the partition; `None` if a bug or the log
-/// has ended it.
+/// Runs requests until the queue is closed and empty, and returns the partition; `None` if a bug or the log has ended
+/// it.
 impl<P: Program + ?Sized> Machine for Worker<P> {
     type Output = Option<Member>;
 
@@ -137,8 +137,8 @@ impl<P: Program + ?Sized> Machine for Worker<P> {
 }
 
 impl<P: Program + ?Sized> Worker<P> {
-    /// That of a partition of the engine, before its first step. It takes up to `batch_items` requests from its queue
-    /// at once, and hands to the log what they wrote together.
+    /// Worker of a partition before its first step. It takes up to `batch_items` requests from its queue at once, and
+    /// hands their records to the log together.
     pub fn new(shared: Arc<Shared<P>>, id: PartitionId, executor: Executor, batch_items: usize) -> Self {
         let budget = executor.member.as_ref().map(|member| member.partition.budget());
         let results = budget.map(|budget| Charge::new(budget, Working::Results)).unwrap_or_default();
@@ -159,13 +159,13 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
-    /// The partition, unless others have it or an error has ended it.
+    /// The partition, unless a rendezvous has it or an error has ended it.
     pub fn member(&self) -> Option<&Member> {
         self.executor.member.as_ref()
     }
 
-    /// The partitions whose records the next step gives to the log, if there is room; `None` if it gives none. Where
-    /// several have met these are all of them, also without a record.
+    /// The partitions whose records the next step appends to the log, if there is room; `None` if it appends none. If
+    /// several have met, these are all of them, even without a record.
     pub fn appending(&self) -> Option<&[Member]> {
         match &self.state {
             State::Log(members, _) => Some(members),
@@ -174,7 +174,7 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
-    /// The tags of the results that the next step hands over.
+    /// Tags of the results that the next step hands over.
     pub fn holding(&self) -> impl Iterator<Item = u64> {
         let replies = if matches!(self.state, State::Hold(_)) { &self.replies[..] } else { &[] };
         replies.iter().map(|(_, reply)| reply.tag)
@@ -185,7 +185,7 @@ impl<P: Program + ?Sized> Worker<P> {
         self.rendezvous.as_ref()
     }
 
-    /// Nothing runs any more.
+    /// Stops the engine.
     fn stop(&mut self, error: Error) {
         if let Some(rendezvous) = self.rendezvous.take() {
             rendezvous.cancel(error.clone());
@@ -195,7 +195,7 @@ impl<P: Program + ?Sized> Worker<P> {
         self.state = State::Run;
     }
 
-    /// What changed here is in no log, and what was read may be of that.
+    /// Fails the held results: changes here are in no log, and the results may depend on them.
     fn lose(&mut self, error: &Error) {
         self.executor.member = None;
         self.executor.batch.clear();
@@ -207,7 +207,7 @@ impl<P: Program + ?Sized> Worker<P> {
         match std::mem::replace(&mut self.state, State::Run) {
             State::Take => return Ok(self.take()),
             State::Run => match self.held_up() {
-                // First what those wait for who were here before.
+                // First the records and results of earlier requests.
                 Some(_) if !self.executor.batch.is_empty() || !self.replies.is_empty() => {
                     self.state = State::Append(Next::Run);
                 }
@@ -267,7 +267,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.now = (self.shared.timestamps)();
                 Step::Go
             }
-            // Looked at after the queue, by whose event the last partition of the rendezvous says that it is.
+            // Checked after the queue, whose event the last partition of the rendezvous advances.
             Popped::Nothing(wait) if self.ahead.is_none() || self.is_early() => {
                 self.state = State::Take;
                 Step::Wait(wait)
@@ -282,7 +282,7 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
-    /// Whether records and results are to be handed over, though more could run.
+    /// Whether to hand over records and results although more could run.
     fn is_full(&self) -> bool {
         self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES
     }
@@ -292,8 +292,8 @@ impl<P: Program + ?Sized> Worker<P> {
         self.rendezvous.as_ref().is_some_and(|rendezvous| rendezvous.is_awaited())
     }
 
-    /// The next item. With a rendezvous ahead this is a request for this partition alone, from behind it and perhaps
-    /// other rendezvous, as long as the turn of all has not come.
+    /// Takes the next item. With a rendezvous ahead, this is a later request for this partition alone, even one after
+    /// further rendezvous, as long as the turn of some partition has not come.
     fn turn(&mut self) -> Turn<P> {
         let Some(ahead) = self.ahead.take() else {
             return self.items.pop_front().map_or(Turn::Go(Next::Take), Turn::Run);
@@ -305,13 +305,13 @@ impl<P: Program + ?Sized> Worker<P> {
             Some(_) => None,
             None => (self.items.len() < self.batch_items).then_some(Turn::Go(Next::Take)),
         };
-        // What ran here before goes into the log before what runs over all partitions.
+        // Earlier records of this partition precede those of work over all partitions.
         let Some(turn) = turn else { return Turn::Go(Next::Meet(ahead.0)) };
         self.ahead = Some(ahead);
         turn
     }
 
-    /// Event that the next transaction has to wait for; a look at the partition, such as a snapshot's, need not.
+    /// Event that the next transaction must wait for; visits, such as steps of a snapshot, need not.
     fn held_up(&self) -> Option<Wait> {
         let is_transaction = self.ahead.is_some() || matches!(self.items.front(), Some(Item::One(_) | Item::Meet(..)));
         self.executor.member.as_ref().filter(|_| is_transaction)?.partition.held_up()
@@ -368,7 +368,7 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    /// Notes that something has held the partition since then, and gives how long that was.
+    /// Records a hold of the partition since `since`, and returns its duration.
     fn held(&self, since: Micros) -> Duration {
         let held = self.shared.clock.since(since);
         if let Some(holds) = self.shared.holds.get(usize::from(self.id.0)) {
@@ -390,7 +390,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.state = State::Run;
             }
             Arrival::Last(mut members) => {
-                // This partition may have waited for the others, which have run later transactions meanwhile.
+                // This partition may have waited for others, which have run later transactions meanwhile.
                 let head = Head { timestamp: (self.shared.timestamps)(), ..head };
                 match job.lock().take() {
                     None => {
@@ -412,8 +412,8 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    /// Does what the partitions meet for, and what the same ones are to meet for next, for a while: waiting for each
-    /// other takes longer than most transactions. The others will find those rendezvous over.
+    /// Does the work of the rendezvous, and for a while that of the next ones of the same partitions: meeting takes
+    /// longer than most transactions. The other partitions will find those rendezvous over.
     fn jobs(
         &mut self,
         job: Job<P::Outcome>,
@@ -439,7 +439,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 break;
             }
             let Some(Item::Meet(rendezvous, job, _)) = self.items.remove(place) else { break };
-            // Without one it was done where the others came first.
+            // No job: another partition of the rendezvous has done it.
             let Some(job) = job.lock().take() else { continue };
             let head = Head { timestamp: (self.shared.timestamps)(), ..self.executor.head(self.now) };
             met.joined.push(rendezvous);
@@ -448,16 +448,16 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    /// It has its partition back from the rendezvous.
+    /// Continues after its partition has left the rendezvous.
     fn left(&mut self) {
         if self.rendezvous.take().is_some_and(|rendezvous| rendezvous.is_of_session()) {
             self.shared.release(self.id);
         }
     }
 
-    /// The last of a rendezvous has run what it is for.
+    /// Logs the work of a rendezvous, after the last partition has run it.
     fn log(&mut self, members: Vec<Member>, met: Box<Met<P::Outcome>>) -> Result<Step<Option<Member>>> {
-        // Also what only read waits for all that it may have read.
+        // Results of reads also wait for every record that they may depend on.
         match self.shared.journal.append(&mut self.executor.batch) {
             Ok(Appended::At(sequence)) => {
                 self.replies.extend(met.replies);
@@ -500,7 +500,7 @@ impl<P: Program + ?Sized> Worker<P> {
         self.held(self.arrived);
         self.left();
         self.last = self.last.max(sequence);
-        // It may have waited for long.
+        // It may have waited for a long time.
         self.now = (self.shared.timestamps)();
         self.state = State::Append(Next::Run);
         Ok(Step::Go)

@@ -1,4 +1,4 @@
-//! A disk that a test may make fail, wait or panic.
+//! A disk that tests can make fail, wait or panic.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thermocline_transactions::disk::{AppendFile, DirectoryLock, Disk, ReadFile, SimulatedDisk};
 use thermocline_transactions::{Error, Result};
 
-/// What is about to be done to a file, or to the directory, which has no name.
+/// An operation on a file, or on the directory, which has no name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -21,7 +21,7 @@ pub enum Operation {
 
 type Hook = dyn Fn(Operation, &str) -> Result<()> + Send + Sync;
 
-/// A disk that asks a hook before it writes.
+/// A disk that calls a hook before it writes.
 pub struct Hooked {
     disk: SimulatedDisk,
     hook: Arc<Hook>,

@@ -58,7 +58,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a prepared statement over its participants, which must be enough.
+    /// Runs a prepared statement over its declared participants, which must be enough.
     pub fn execute(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         let count = u32::try_from(self.members.len()).unwrap();
         let participants = prepared.participants(parameters)?;
@@ -98,7 +98,7 @@ impl Session {
         result
     }
 
-    /// Every invariant of every table, and that copies of replicated tables are equal.
+    /// Checks all invariants of all tables, and that copies of replicated tables are equal.
     pub fn check(&self) {
         let hashes: Vec<_> = self.members.iter().map(|member| member.partition.state_hashes().unwrap()).collect();
         for member in &self.members {

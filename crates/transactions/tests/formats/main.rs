@@ -1,13 +1,13 @@
-//! Databases that earlier versions wrote still open.
+//! Databases written by earlier versions still open.
 //!
-//! `v1`, `v2` ... hold one for each format that was released: `rows`, as a process left it that was killed, and in
-//! `answers.txt` what queries gave then. A released format is never written again; the command
+//! `v1`, `v2` ... hold one for each released format: `rows`, as left by a killed process, and in `answers.txt` the
+//! results of queries then. A released format is never written again; the command
 //!
 //! ```text
 //! THERMOCLINE_FORMAT=v3 cargo test -p thermocline-transactions --test formats -- --ignored write
 //! ```
 //!
-//! writes one of the format of now, out of `content.sql`.
+//! writes one in the current format, from `content.sql`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -23,7 +23,7 @@ use thermocline_transactions::ids::Micros;
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::Progress;
 
-/// Bytes of one database at most, because they stay in the repository for ever.
+/// Maximum bytes of a database, because it stays in the repository for ever.
 const BYTES_MAX: u64 = 100 << 10;
 
 const QUERIES: [&str; 7] = [
@@ -41,7 +41,7 @@ fn formats() -> PathBuf {
 }
 
 fn settings() -> Settings {
-    // 2024-02-29 12:30:45.5, and a millisecond more for each look.
+    // 2024-02-29 12:30:45.5, plus a millisecond for each reading.
     let clock = AtomicI64::new(1_709_209_845_500_000);
     Settings {
         partitions: 2,
@@ -80,7 +80,7 @@ fn answers(session: &mut Session) -> String {
     text
 }
 
-/// Not a test: writes a database of the format of now.
+/// Not a test: writes a database in the current format.
 #[test]
 #[ignore = "writes into the repository"]
 fn write() {
@@ -119,7 +119,7 @@ fn every_released_format_opens() {
         assert!(progress.rows > 0 && progress.records > 0, "{name:?}: a snapshot and a log behind it: {progress:?}");
         let mut session = database.session();
         assert_eq!(answers(&mut session), expected, "{name:?}");
-        // It goes on, with its procedures and indexes.
+        // The database remains usable, with its procedures and indexes.
         session.execute("CALL open_account(99, 'Sofja Kowalewskaja', 1)", &[]).unwrap();
         session.execute("CALL transfer(99, 1, 0.5)", &[]).unwrap();
         let error = session.execute("INSERT INTO countries VALUES ('d2', 'Deutschland')", &[]).unwrap_err();

@@ -1,7 +1,7 @@
-//! A process with little memory is given all that takes memory, by several clients at once, and does not take
-//! more than it may: see [`workload`].
+//! Several clients give a process with little memory every kind of request that takes memory, and it stays within its
+//! limit: see [`workload`].
 //!
-//! `THERMOCLINE_MEMORY_STEPS` has each client do more than 80 things, `THERMOCLINE_MEMORY_SEED` chooses others.
+//! `THERMOCLINE_MEMORY_STEPS` sets the steps of each client instead of 80, `THERMOCLINE_MEMORY_SEED` chooses others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -11,15 +11,15 @@ use std::process::Command;
 
 use workload::{KIND, LIMIT_BYTES, SEED, STEPS};
 
-/// What a process may take beside what the limit is for: its code and stacks, what the allocator keeps, and what the
-/// clients of the test have of their own.
+/// Memory of a process outside of the limit: its code and stacks, what the allocator keeps, and the clients of the
+/// test.
 const MARGIN_BYTES: u64 = 300 << 20;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
 
-/// Not a test: what the process does that is looked at.
+/// Not a test: the body of the observed process.
 #[test]
 #[ignore = "run by the tests below"]
 fn child() {
@@ -30,7 +30,7 @@ fn child() {
     }
 }
 
-/// Runs a kind of work in a process of its own; the most bytes that it had resident.
+/// Runs a kind of work in a process of its own; returns its maximum resident bytes.
 fn resident_bytes_max(kind: &str, seed: u64, steps: u64) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture"])
@@ -54,7 +54,7 @@ fn a_random_workload_stays_within_the_limit() {
     assert!(resident <= LIMIT_BYTES + MARGIN_BYTES, "{resident} bytes resident, seed {seed}");
 }
 
-/// One kind after the other, so that it is known which is at fault.
+/// One kind at a time, so that the one at fault is known.
 #[test]
 fn each_kind_of_work_stays_within_the_limit() {
     for (kind, _) in workload::KINDS {

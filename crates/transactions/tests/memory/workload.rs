@@ -1,6 +1,6 @@
-//! Clients that each do one thing after the other that takes much memory. What is refused for want of memory is
-//! refused with SQLSTATE 53200 (or 40001 where it found no place in a queue, 54000 where it is too long for anything),
-//! and every client goes on.
+//! Clients that each repeatedly do something that takes much memory. A request for which there is no memory is refused
+//! with SQLSTATE 53200 (or 40001 if it found no room in a queue, 54000 if it exceeds a size limit), and every client
+//! goes on.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ const CLIENTS: u64 = 6;
 /// Rows of the tables that are read.
 const ROWS: i64 = 20_000;
 
-/// What a client can do.
+/// A step of a client.
 pub type Step = fn(&mut Client);
 
 pub const KINDS: [(&str, Step); 17] = [
@@ -58,7 +58,7 @@ pub struct Client {
     pub session: Session,
     pub random: StdRng,
     pub number: i64,
-    /// What came of what it did, by SQLSTATE.
+    /// Outcomes of its steps, by SQLSTATE.
     pub told: BTreeMap<String, u64>,
 }
 
@@ -86,7 +86,7 @@ impl Client {
         self.random.random_range(from..to)
     }
 
-    /// So many bytes of text, more often few than many.
+    /// A length of text in bytes, more often small than large.
     fn length(&mut self, most: i64) -> i64 {
         let part = self.number(0, 8);
         self.number(1, (most >> part).max(2))
@@ -139,7 +139,7 @@ fn lists(client: &mut Client) {
     client.run("DELETE FROM many WHERE n > 10", &[]);
 }
 
-/// Texts that functions make.
+/// Texts made by functions.
 fn functions(client: &mut Client) {
     let bytes = client.length(16_000_000);
     let long = format!("repeat('x', {bytes})");
@@ -182,7 +182,7 @@ fn distinct(client: &mut Client) {
     client.run("SELECT DISTINCT k, v, k + 1, k + 2, k + 3 FROM small", &[]);
 }
 
-/// Results that are kept for a while, and results that nobody receives.
+/// Results that are kept for a while, and results that are never received.
 fn results(client: &mut Client) {
     let (bytes, rows) = (client.length(10_000), client.number(1, ROWS));
     let mut kept = Vec::new();
@@ -230,14 +230,14 @@ fn kept(client: &mut Client) {
             Some(work) => works.push(work),
             None => break,
         }
-        // Nobody else's statements fail meanwhile.
+        // Statements of others do not fail meanwhile.
         if number % 1000 == 0 {
             client.run("SELECT v FROM small WHERE k = 1", &[]).unwrap();
         }
     }
 }
 
-/// A session's transaction, whose rows go into the log as a whole.
+/// A session's transaction, all of whose rows go into the log together.
 fn effects(client: &mut Client) {
     let (bytes, count) = (client.length(1000), client.length(20_000));
     client.run("BEGIN", &[]);
@@ -252,7 +252,7 @@ fn effects(client: &mut Client) {
     client.run("DELETE FROM many WHERE n > 10", &[]);
 }
 
-/// Changes of many rows, and what they return.
+/// Changes of many rows, and their RETURNING.
 fn writes(client: &mut Client) {
     let bytes = client.length(2000);
     client.run(&format!("UPDATE small SET v = repeat('v', {})", bytes.min(200)), &[]);
@@ -346,7 +346,7 @@ const PROCEDURES: [&str; 6] = [
      $$",
 ];
 
-/// Has the clients do so many steps each, of one kind or of all.
+/// Runs this many steps of each client, of one kind or of all.
 pub fn run(kind: &str, seed: u64, steps: u64) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let settings = Settings {
@@ -389,11 +389,11 @@ pub fn run(kind: &str, seed: u64, steps: u64) {
     let most: Option<MemoryReport> = most.into_inner();
     println!("told {told:?}\nmost {most:?}\nnow {:?}", database.memory());
     println!("resident_bytes {}\nresident_bytes_max {}", status("VmRSS:"), status("VmHWM:"));
-    // What took memory is gone with who took it.
+    // All memory was freed with its owner.
     Arc::try_unwrap(database).unwrap().close().unwrap();
 }
 
-/// A statement of a gigabyte, and what was resident for it besides its text.
+/// Runs a statement of a gigabyte, and checks the resident bytes besides its text.
 pub fn gigabyte() {
     let nothing = Arc::new(SimulatedDisk::new(1, Faults::default()));
     let database = Database::open(nothing, Settings { memory_bytes_max: LIMIT_BYTES, ..Settings::default() }).unwrap();
@@ -410,8 +410,8 @@ pub fn gigabyte() {
     println!("resident_bytes_max {}", status("VmHWM:") - before);
 }
 
-/// Threads that read a long statement one after the other, keep a short one and stay: most of what each of them takes,
-/// it gives back before the next begins.
+/// Threads that read a long statement one after the other, keep a short one and stay: each gives back most of its
+/// memory before the next begins.
 pub fn threads() {
     const THREADS: usize = 24;
     let nothing = Arc::new(SimulatedDisk::new(1, Faults::default()));
@@ -419,7 +419,7 @@ pub fn threads() {
     database.session().execute("CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)", &[]).unwrap();
     let list: String = (0..80_000).fold("1".to_owned(), |list, number| format!("{list},{}", number % 10));
     let long = format!("SELECT count(*) FROM t WHERE k IN ({list})");
-    // As every larger buffer that any part of a program frees, this teaches glibc to keep more.
+    // Like any larger buffer freed by a program, this makes glibc keep more.
     drop(std::hint::black_box(vec![1_u8; 31 << 20]));
     let (turn, over) = (Mutex::new(()), Barrier::new(THREADS));
     std::thread::scope(|scope| {
@@ -456,7 +456,7 @@ fn prepare(database: &Arc<Database>) {
     PROCEDURES.iter().for_each(|sql| run(sql));
 }
 
-/// Bytes that the system says the process has.
+/// Bytes in the process's status.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();

@@ -1,4 +1,4 @@
-//! Random statements of the subset that both databases mean the same by.
+//! Random statements of the subset with the same meaning in both databases.
 //!
 //! Left out on purpose, because the two differ by design: division by zero (an error here, NULL there),
 //! overflow (an error here, a float there), averages (decimals here, floats there), comparing values of
@@ -20,13 +20,13 @@ pub const TABLES: [(&str, &str); 7] = [
 
 pub struct Statement {
     pub sql: String,
-    /// Whether the order of the rows is given.
+    /// Whether the order of the rows is determined.
     pub ordered: bool,
 }
 
 pub struct Generator<'r> {
     pub random: &'r mut StdRng,
-    /// Names of the tables that columns can be of.
+    /// Tables whose columns may be used.
     tables: Vec<String>,
 }
 
@@ -185,7 +185,7 @@ impl<'r> Generator<'r> {
         let table = self.pick(&["t0", "t1", "t2"]);
         self.tables = vec![table.into()];
         if self.below(4) == 0 {
-            // A key, of one row.
+            // The key of one row.
             let (column, value) = (if table == "t1" { self.pick(&["k", "a"]) } else { "a" }, self.key());
             let sql = format!("UPDATE {table} SET {column} = {value} WHERE k = {}", self.key());
             return Statement { sql, ordered: false };
@@ -195,7 +195,7 @@ impl<'r> Generator<'r> {
             1 => format!("s = {}", self.text_expression(1)),
             _ => format!("s = {}, b = {}", self.text_expression(1), self.column(&["a", "k"])),
         };
-        // Texts do not grow for ever.
+        // Keeps texts from growing without limit.
         let set = if set.starts_with("s = ") && set.contains("||") { "s = 'c'".to_owned() } else { set };
         let returning = self.pick(&["", "", " RETURNING k, b"]);
         let sql = format!("UPDATE {table} SET {set}{}{returning}", self.filter());
@@ -258,7 +258,7 @@ impl<'r> Generator<'r> {
         Statement { sql: format!("SELECT {distinct}{}{from}{filter}{tail}", outputs.join(", ")), ordered }
     }
 
-    /// `ORDER BY` all outputs, so that there is one order, and sometimes `LIMIT`.
+    /// `ORDER BY` all outputs, so that the order is determined, and sometimes `LIMIT`.
     fn order(&mut self, outputs: &mut [String]) -> String {
         let keys: Vec<String> = (1..=outputs.len())
             .map(|number| {

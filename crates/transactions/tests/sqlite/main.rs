@@ -23,10 +23,10 @@ use thermocline_transactions::types::ValueRef;
 /// Statements of a seed.
 const STATEMENTS: usize = 150;
 
-/// Of those, the first, which fill the tables.
+/// The first of these, which fill the tables.
 const FILLED: usize = 40;
 
-/// What a statement came to, in the words of both.
+/// Outcome of a statement, in terms of both databases.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Rows(Vec<String>),
@@ -86,7 +86,7 @@ fn returns_rows(sql: &str) -> bool {
     sql.starts_with("SELECT") || sql.contains("RETURNING")
 }
 
-/// As the child writes it. SQLite has no booleans, and its sums are integers.
+/// In the child's format. SQLite has no booleans, and its sums are integers.
 fn text(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "n".into(),
@@ -96,7 +96,7 @@ fn text(value: ValueRef<'_>) -> String {
     }
 }
 
-/// An error says what this engine leaves to another.
+/// Runs a statement; the error is the reason why this engine leaves it to another.
 fn run(session: &mut Session, sql: &str) -> Result<Answer, String> {
     Ok(match session.execute(sql, &[]) {
         Ok(answer) if returns_rows(sql) => {
@@ -126,7 +126,7 @@ fn sorted(answer: Answer) -> Answer {
 #[derive(Debug, Default)]
 struct Counts {
     statements: usize,
-    /// By why.
+    /// Statements left to another engine, by reason.
     left_out: BTreeMap<String, usize>,
     constraints: usize,
     rows: usize,
@@ -189,7 +189,7 @@ fn answers_are_those_of_sqlite() {
         return;
     }
     let time = Duration::from_secs(number("THERMOCLINE_SQLITE_SECONDS").unwrap_or(5));
-    // Other statements each time, and the seed is in the message of what fails.
+    // Other statements in each run; failures print the seed.
     let first = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() * 1000;
     let start = Instant::now();
     let mut seeds = 0;
@@ -204,7 +204,7 @@ fn answers_are_those_of_sqlite() {
     }
     println!("{seeds} seeds: on one partition {:?}, on three {:?}", counts[0], counts[1]);
     for (counts, most) in counts.iter().zip([20, 3]) {
-        // Joins of rows of several partitions are another engine's.
+        // Another engine joins rows of several partitions.
         assert!(
             counts.left_out.values().sum::<usize>() * most < counts.statements,
             "too much is left to another engine: {counts:?}"

@@ -47,7 +47,7 @@ impl JsonOperator {
     /// Function for operands of these types; the type of a string literal, a parameter or NULL is `None`.
     ///
     /// # Errors
-    /// If there is no such operator (42883), or several would do, of which one is of the type JSON (42725).
+    /// If there is no such operator (42883), or several match, one of them on the type JSON (42725).
     pub fn resolve(self, left: Option<DataType>, right: Option<DataType>) -> Result<Function> {
         let written = || {
             let name = |of: Option<DataType>| of.map_or_else(|| "unknown".to_owned(), |of| of.to_string());
@@ -91,7 +91,7 @@ pub(super) fn resolve(function: Function, arguments: &[Option<DataType>]) -> Opt
         return None;
     }
     let others_are = |of: fn(DataType) -> bool| others.iter().flatten().all(|other| of(*other));
-    // There are no arrays of text, but literals of them.
+    // There are no arrays of text, only their literals.
     let are_literals = others.iter().all(Option::is_none);
     let (others_are_right, other, result) = match function {
         F::JsonField => (others_are(DataType::is_text), Text, Jsonb),

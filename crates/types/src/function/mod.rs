@@ -1,7 +1,7 @@
-//! Functions of one row: what they take, what they give, and how they are computed.
+//! Functions of one row: their arguments, results and implementation.
 //!
-//! Not among them are those that are not strict in another way than [`Function::is_strict`] says (`coalesce`, `CASE`),
-//! and those that depend on time or chance.
+//! Left out: functions that depend on time or randomness, and those whose NULL handling [`Function::is_strict`] cannot
+//! describe (`coalesce`, `CASE`).
 
 mod encoding;
 mod json;
@@ -21,7 +21,7 @@ use crate::{DataType, Value, ValueRef, wider_integer};
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident $($text:literal)|+ $least:literal .. $most:literal,)*) => {
-        /// A function that follows from its arguments.
+        /// A function whose result depends only on its arguments.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Function {
             $($(#[$doc])* $name,)*
@@ -36,7 +36,7 @@ macro_rules! functions {
         }
 
         impl Function {
-            /// The function of this name that takes so many arguments.
+            /// The function with this name and number of arguments.
             pub fn named(name: &str, arguments: usize) -> Option<Self> {
                 match name {
                     $($($text)|+ if ($least..=$most).contains(&arguments) => Some(Self::$name),)*
@@ -201,7 +201,7 @@ impl Function {
     /// The function with arguments of these types; `None` is that of a string literal, a parameter and NULL.
     ///
     /// # Errors
-    /// If there is none: SQLSTATE 42883.
+    /// If there is no such function: SQLSTATE 42883.
     pub fn resolve(self, arguments: &[Option<DataType>]) -> Result<Call> {
         use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, Text, Timestamp, TimestampTz};
         let given = |position: usize| arguments.get(position).copied().flatten();
@@ -229,7 +229,7 @@ impl Function {
                 None | Some(DataType::SmallInt | Integer | BigInt) => call(vec![Numeric, Integer], Numeric),
                 _ => undefined(),
             },
-            // That to another base is of decimals.
+            // The logarithm to another base is defined for decimals only.
             Self::Logarithm if arguments.len() == 2 && (is_float(0) || is_float(1)) => undefined(),
             Self::ArcCosine
             | Self::ArcSine
@@ -261,7 +261,7 @@ impl Function {
                 };
                 match (self, of) {
                     (Self::Quotient, _) => call(all(Numeric), Numeric),
-                    // There is none of two bytes, and several would do.
+                    // There is no version for SMALLINT, and several others match.
                     (Self::CommonDivisor | Self::CommonMultiple, DataType::SmallInt) => Err(self.ambiguous(arguments)),
                     _ => call(all(of), of),
                 }
@@ -353,7 +353,7 @@ impl Function {
         }
     }
 
-    /// The value of the function, for arguments of the types that [`Function::resolve`] says.
+    /// Value of the function for arguments of the types returned by [`Function::resolve`].
     ///
     /// # Errors
     /// If the function has no value for them, or it is out of range.
@@ -398,7 +398,7 @@ impl Function {
         }
     }
 
-    /// Bytes of the text that [`Function::call`] makes, at most; 0 if it makes none, or a short one.
+    /// Maximum bytes of the text made by [`Function::call`]; 0 if it makes none, or a short one.
     pub fn text_bytes_max(self, arguments: &[ValueRef<'_>]) -> usize {
         text::bytes_max(self, arguments)
     }
@@ -416,7 +416,7 @@ impl Function {
         format!("{}({})", self.name(), types.collect::<Vec<_>>().join(", "))
     }
 
-    /// Arguments that [`Function::resolve`] would not have passed.
+    /// Error of arguments that [`Function::resolve`] would not have passed.
     fn not_of(self, arguments: &[ValueRef<'_>]) -> Error {
         self.undefined(&arguments.iter().map(|argument| argument.data_type()).collect::<Vec<_>>())
     }

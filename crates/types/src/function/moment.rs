@@ -16,7 +16,7 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// The field that SQL calls so.
+            /// The field with this SQL name.
             ///
             /// # Errors
             /// If there is none: SQLSTATE 22023.
@@ -62,7 +62,7 @@ fields! {
     Minute "minute" "minutes" "min" "m",
     /// With its fraction.
     Second "second" "seconds" "sec" "s",
-    /// Seconds in thousandths, with what is finer.
+    /// Seconds in thousandths, with their fraction.
     Milliseconds "milliseconds" "millisecond" "ms",
     /// Seconds in millionths.
     Microseconds "microseconds" "microsecond" "us",

@@ -165,7 +165,7 @@ fn outside() -> Error {
     Class::OutOfRange.error("input is out of range")
 }
 
-/// To so many digits after the point, or before it if negative.
+/// Rounds or truncates to `digits` digits after the point, or before it if negative.
 fn rounded(value: Decimal, digits: i64, truncate: bool) -> Result<Decimal> {
     if digits >= 0 {
         return match u8::try_from(digits) {

@@ -2,8 +2,8 @@
 
 use crate::error::{Class, Result};
 
-/// The regular expression that matches what `SIMILAR TO pattern` does: the whole text, with `%` for any text and `_` for
-/// any character.
+/// The regular expression equivalent to `SIMILAR TO pattern`: it matches the whole text, with `%` for any text and `_`
+/// for any character.
 pub(super) fn similar_pattern(pattern: &str, escape: Option<char>) -> Result<String> {
     let mut out = String::from("^(?s:");
     let mut characters = pattern.chars();

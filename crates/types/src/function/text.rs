@@ -73,7 +73,7 @@ fn joined_bytes_max(separator: &str, parts: &[ValueRef<'_>]) -> usize {
     parts.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.text_bytes_max() + separator.len()))
 }
 
-/// Bytes of the text that [`call`] makes, at most; 0 if it makes none, or a short one.
+/// Maximum bytes of the text made by [`call`]; 0 if it makes none, or a short one.
 pub(super) fn bytes_max(function: Function, arguments: &[ValueRef<'_>]) -> usize {
     match (function, arguments) {
         (Function::Concat, parts) => joined_bytes_max("", parts),

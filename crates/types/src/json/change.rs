@@ -7,8 +7,8 @@ use super::text::{Kind, elements, escaped, pairs, string_end, unescaped};
 use super::{BYTES_MAX, DEPTH_MAX};
 use crate::error::{Class, Result};
 
-/// Pairs of both objects, those of the second instead of the first's; else elements of both arrays, of which a scalar, or
-/// an object beside what is none, is one of itself.
+/// Pairs of both objects, with those of the second replacing the first's; otherwise elements of both arrays, where a
+/// scalar, or an object beside something else, counts as an array of itself.
 ///
 /// # Errors
 /// If the result is too long or too deep.
@@ -80,7 +80,7 @@ fn merged(one: &str, other: &str) -> String {
     }
 }
 
-/// A document without a key, or an array without the strings that say so.
+/// A document without a key, or an array without the strings equal to it.
 ///
 /// # Errors
 /// If it is a scalar.
@@ -107,7 +107,7 @@ pub(crate) fn delete_key(document: &str, key: &str) -> Result<String> {
 /// An array without the element at a place, from 0, or from the end if that is negative.
 ///
 /// # Errors
-/// If it is no array.
+/// If it is not an array.
 pub(crate) fn delete_element(document: &str, place: i64) -> Result<String> {
     match Kind::of(document) {
         Kind::Array => {}

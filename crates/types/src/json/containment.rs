@@ -10,10 +10,10 @@ use crate::error::{Class, Result};
 /// More scalars than this are looked up in a table.
 const SCALARS_COMPARED: usize = 8;
 
-/// Bytes that one containment reads at most: arrays within arrays are compared each with each.
+/// Maximum bytes that one containment test reads: arrays within arrays are compared pairwise.
 const BYTES_READ_MAX: usize = 1 << 30;
 
-/// Whether a document contains another: each pair, and each element at whatever place.
+/// Whether a document contains another: every pair, and every element at any position.
 ///
 /// # Errors
 /// 54001 if that takes too long.
@@ -28,7 +28,7 @@ pub(crate) fn contains(document: &str, part: &str) -> Result<bool> {
     }
 }
 
-/// Of two arrays or two objects. It goes as deep as the documents do, of which no one is deeper than
+/// Containment of two arrays or two objects. Recursion is as deep as the documents, at most
 /// [`DEPTH_MAX`](super::DEPTH_MAX).
 fn contains_all(document: &str, part: &str, left: &mut usize) -> Result<bool> {
     if Kind::of(document) == Kind::Object {
@@ -83,7 +83,7 @@ fn contains_one(found: &str, wanted: &str, left: &mut usize) -> Result<bool> {
     }
 }
 
-/// Whether a text is a key of an object, or a string that an array has, or that the document is.
+/// Whether a text is a key of an object, a string in an array, or the document itself.
 pub(crate) fn has_key(document: &str, key: &str) -> bool {
     let written = escaped(key);
     let is_string = |value: &str| {
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Objects in one pass; arrays of arrays, each with each, are given up.
+    /// Objects take one pass; pairwise comparison of nested arrays is aborted.
     #[test]
     fn large_documents_take_no_longer_than_they_may() {
         let object = |keys: usize| {

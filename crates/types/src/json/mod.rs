@@ -1,9 +1,9 @@
 //! JSON documents: PostgreSQL's `jsonb`.
 //!
-//! A document is held as its canonical text, as PostgreSQL writes a `jsonb`: a blank behind each `:` and `,`, keys in the
-//! order of their lengths and then of their bytes, of equal keys the last, numbers as decimals without an exponent. So a
-//! part of a document is a slice of its text that is canonical, too, and documents need no form of their own in rows, logs
-//! and columns. Texts do not tell whether documents are equal: 1.0 and 1.00 are ([`order_key`]).
+//! A document is held as its canonical text, as PostgreSQL writes a `jsonb`: a blank behind each `:` and `,`, keys in
+//! the order of their lengths and then of their bytes, of equal keys the last, numbers as decimals without an exponent.
+//! So a part of a document is a slice of its text, canonical as well, and documents need no separate form in rows, logs
+//! and columns. Equal documents may have different texts: 1.0 and 1.00 are equal ([`order_key`]).
 
 mod cast;
 mod change;
@@ -24,7 +24,7 @@ pub use order::{compare, order_key};
 pub use parser::normalize;
 pub(crate) use path::steps_of;
 
-/// Arrays and objects within each other, at most. PostgreSQL's limit is its stack.
+/// Maximum nesting of arrays and objects. PostgreSQL's limit is its stack.
 pub const DEPTH_MAX: usize = 1000;
-/// Bytes of a document's canonical text, at most: numbers with exponents are longer there than they were.
+/// Maximum bytes of a document's canonical text: numbers with exponents become longer there.
 pub const BYTES_MAX: usize = 16 << 20;

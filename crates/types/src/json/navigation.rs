@@ -18,10 +18,10 @@ pub(crate) fn kind_name(document: &str) -> &'static str {
     }
 }
 
-/// How many elements an array has.
+/// Number of elements of an array.
 ///
 /// # Errors
-/// If it is none.
+/// If the document is not an array.
 pub(crate) fn array_length(document: &str) -> Result<usize> {
     match Kind::of(document) {
         Kind::Array => Ok(count(document)),
@@ -69,7 +69,7 @@ pub(super) fn place_of(step: &str) -> Option<i32> {
     step.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']).parse().ok()
 }
 
-/// A part as a text: of a string what it says; `None` of JSON's null.
+/// A part as text: a string's content; `None` for JSON's null.
 pub(crate) fn text_of(document: &str) -> Option<Cow<'_, str>> {
     (Kind::of(document) != Kind::Null).then(|| unquoted(document))
 }

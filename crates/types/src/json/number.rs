@@ -2,7 +2,7 @@
 
 use crate::error::{Class, Error, Result};
 
-/// Digits before the point that a NUMERIC has, at most.
+/// Maximum digits of a NUMERIC before the point.
 const WHOLE_DIGITS_MAX: i64 = 131_072;
 /// Digits behind it.
 const SCALE_MAX: i64 = 16_383;
@@ -15,7 +15,7 @@ const EXPONENT_MAX: i64 = i32::MAX as i64 / 2;
 /// If it has more digits than a NUMERIC: SQLSTATE 22003.
 pub(super) fn put(out: &mut String, number: &str) -> Result<()> {
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
-        // What does not fit 64 bits is too large in any case.
+        // An exponent beyond 64 bits is too large in any case.
         Some((mantissa, exponent)) => {
             let is_negative = exponent.starts_with('-');
             (mantissa, exponent.parse().unwrap_or(if is_negative { i64::MIN } else { i64::MAX }))
@@ -68,7 +68,7 @@ fn overflow() -> Error {
     Class::OutOfRange.error("value overflows numeric format")
 }
 
-/// Appends bytes that compare as numbers do, and that are no prefix of another number's.
+/// Appends bytes that compare like the numbers and are not a prefix of another number's.
 ///
 /// ```text
 /// 02                                  0

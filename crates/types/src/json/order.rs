@@ -1,4 +1,4 @@
-//! Which documents are equal, and which is less.
+//! Equality and order of documents.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use super::text::{Kind, elements, pairs, string_end, unescaped};
 /// Terminator of a string, which has no NUL.
 const STRING_END: u8 = 0;
 
-/// Bytes that compare as documents do.
+/// Bytes that compare like the documents.
 ///
 /// ```text
 /// key     := 01                   an empty array
@@ -24,8 +24,8 @@ const STRING_END: u8 = 0;
 /// count   := four bytes
 /// ```
 ///
-/// This is PostgreSQL's order: what has fewer elements or pairs is less, a scalar is less than an array of one element
-/// and more than an empty one.
+/// This is PostgreSQL's order: a document with fewer elements or pairs is less; a scalar is less than an array of one
+/// element and greater than an empty one.
 pub fn order_key(document: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(document.len() + 16);
     match Kind::of(document) {
@@ -41,15 +41,15 @@ pub fn order_key(document: &str) -> Vec<u8> {
     out
 }
 
-/// An array or an object of which the number of elements or pairs is not known yet.
+/// An open array or object whose number of elements or pairs is not known yet.
 struct Open {
-    /// Where that is to be.
+    /// Offset at which the number is to be stored.
     at: usize,
     count: u32,
     is_object: bool,
 }
 
-/// Appends a document's values as they stand in its text.
+/// Appends a document's values in the order of its text.
 fn put_values(out: &mut Vec<u8>, document: &str) {
     let bytes = document.as_bytes();
     let mut open: Vec<Open> = vec![];
@@ -133,7 +133,7 @@ pub(super) fn are_equal_scalars(one: &str, other: &str) -> bool {
     one == other || (Kind::of(one) == Kind::Number && Kind::of(other) == Kind::Number && compare(one, other).is_eq())
 }
 
-/// How many elements or pairs a document has.
+/// Number of elements or pairs of a document.
 pub(super) fn count(document: &str) -> usize {
     match Kind::of(document) {
         Kind::Object => pairs(document).count(),

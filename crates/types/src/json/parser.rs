@@ -9,8 +9,8 @@ use crate::error::{Class, Error, Result};
 /// The canonical text of a document.
 ///
 /// # Errors
-/// If the text is no JSON (22P02, with the place), has a NUL (22P05), a number of more digits than a NUMERIC (22003), or
-/// is nested more than [`DEPTH_MAX`] (54001) or longer than [`BYTES_MAX`] (54000).
+/// If the text is not JSON (22P02, with the place), has a NUL (22P05), a number with more digits than a NUMERIC
+/// (22003), or is nested more than [`DEPTH_MAX`] deep (54001) or longer than [`BYTES_MAX`] (54000).
 pub fn normalize(text: &str) -> Result<String> {
     let parser = Parser { text, at: 0, out: String::with_capacity(text.len()), open: vec![], pairs: vec![] };
     parser.document()
@@ -96,7 +96,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads what is behind a value up to where another one begins; whether the document has ended.
+    /// Reads from the end of a value to the beginning of the next; returns whether the document has ended.
     fn behind_value(&mut self) -> Result<bool> {
         loop {
             let next = self.peek();
@@ -295,7 +295,7 @@ impl Parser<'_> {
         self.at = self.number_end()?;
         let put = number::put(&mut self.out, self.text.get(start..self.at).unwrap_or_default());
         put.or_else(|error| {
-            // What follows it is read before the number is: if that is no JSON, this is what is wrong.
+            // The text after it is read first: if that is not JSON, it is the error to report.
             match self.peek() {
                 Some(b'"') => self.string().map(drop)?,
                 Some(b'-' | b'0'..=b'9') => self.number_end().map(drop)?,
@@ -424,7 +424,7 @@ mod tests {
             ("{\"b\":1,\"a\":2,\"aa\":3,\"b\":[4]}", "{\"a\": 2, \"b\": [4], \"aa\": 3}"),
             ("{\"x\":{\"b\":{},\"a\":[]},\"w\":null}", "{\"w\": null, \"x\": {\"a\": [], \"b\": {}}}"),
             ("\"\\u00e4\\/\\n\\u0001\\ud83d\\ude00\\\"\\u007f\"", "\"ä/\\n\\u0001😀\\\"\u{7f}\""),
-            // Keys are as long as what they say.
+            // Keys are ordered by the length of their content, without escapes.
             ("{\"\\n\":1,\"ab\":2,\"\\u0061\":3}", "{\"\\n\": 1, \"a\": 3, \"ab\": 2}"),
             ("true", "true"),
             ("1e2", "100"),

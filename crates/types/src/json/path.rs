@@ -1,11 +1,11 @@
-//! Paths and lists of keys: what PostgreSQL has arrays of text for.
+//! Paths and lists of keys, for which PostgreSQL uses arrays of text.
 
 use crate::error::{Class, Result};
 
 /// The elements of an array's literal, such as `{a,"b c",NULL}`.
 ///
 /// # Errors
-/// If it is none (22P02), or one of several dimensions (0A000).
+/// If it is not such a literal (22P02), or has several dimensions (0A000).
 pub(crate) fn steps_of(literal: &str) -> Result<Vec<Option<String>>> {
     let malformed = || Class::InvalidText.error(format_args!("malformed array literal: \"{literal}\""));
     let inner = literal.trim_matches(is_blank).strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
@@ -36,7 +36,7 @@ const fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
 }
 
-/// An element behind its first quote, and what is behind it; `None` if it has no end.
+/// An element after its first quote, and the text after it; `None` if it is unterminated.
 fn quoted_step(text: &str) -> Option<(String, &str)> {
     let mut step = String::new();
     let mut rest = text.chars();
@@ -49,7 +49,7 @@ fn quoted_step(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// An element without quotes, or NULL, and what is behind it; `None` if there is none, or a bracket or a quote within it.
+/// An element without quotes, or NULL, and the text after it; `None` if it is missing or contains a bracket or a quote.
 fn plain_step(text: &str) -> Option<(Option<String>, &str)> {
     let mut step = String::new();
     // Blanks at the end are no part of it, unless they are escaped.

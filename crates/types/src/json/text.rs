@@ -1,7 +1,7 @@
 //! The pieces of canonical text.
 //!
-//! What is read here was written by [`normalize`](super::normalize). A text that was not is read as something, without
-//! a panic.
+//! The functions read text written by [`normalize`](super::normalize). They read any other text as something, without a
+//! panic.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// Elements of an array; none of what is no array.
+/// Elements of an array; none for any other document.
 pub(super) fn elements(document: &str) -> impl Iterator<Item = &str> {
     let mut rest = inner(document, '[', ']');
     std::iter::from_fn(move || {
@@ -47,7 +47,7 @@ pub(super) fn elements(document: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Keys, as they are written between their quotes, and values of an object; none of what is no object.
+/// Keys, as written between their quotes, and values of an object; none for any other document.
 pub(super) fn pairs(document: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = inner(document, '{', '}');
     std::iter::from_fn(move || {

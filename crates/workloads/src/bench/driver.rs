@@ -43,11 +43,11 @@ impl Measurement {
     }
 }
 
-/// Runs `queries` (name and SQL) in `session` as it is set, and hands out a record and the rows of each.
-/// Seconds count from the SQL text to the last row.
+/// Runs `queries` (name and SQL) in `session` with its settings, and passes on a record and the rows of each. Seconds
+/// count from the SQL text to the last row.
 ///
 /// # Errors
-/// The first query's that fails.
+/// The first query's error.
 pub async fn measure(
     session: &Session,
     measurement: &Measurement,

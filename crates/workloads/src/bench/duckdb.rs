@@ -16,7 +16,7 @@ use crate::generate::create_duckdb_sql;
 
 const SCRIPT: &str = include_str!("duckdb.py");
 
-/// Where DuckDB gets its rows.
+/// Source of DuckDB's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuckDbTables {
     /// Its own tables in memory, loaded beforehand.
@@ -77,12 +77,12 @@ enum Answer {
 }
 
 impl DuckDb {
-    /// A Python interpreter that has DuckDB: `named`, or the first of the usual ones.
+    /// A Python interpreter that has DuckDB: `named`, or the first of the default ones.
     ///
     /// # Errors
-    /// If the named one has none.
+    /// If the named one does not have it.
     pub fn find(named: Option<&Path>) -> Result<Option<PathBuf>> {
-        // That it ends well says nothing: /bin/true does.
+        // A successful exit alone proves nothing: /bin/true exits so.
         let has = |python: &Path| {
             let mut script = Command::new(python);
             script.args(["-c", SCRIPT]).stdin(Stdio::null()).stderr(Stdio::null());
@@ -93,7 +93,7 @@ impl DuckDb {
             Some(python) => {
                 plan_err!("{} is no Python interpreter with the package duckdb: pip install duckdb", python.display())
             }
-            // The second is where `./test` puts it.
+            // `./test` installs the second one.
             None => Ok(["python3", "target/oracle/bin/python"].map(PathBuf::from).into_iter().find(|path| has(path))),
         }
     }
@@ -155,11 +155,11 @@ impl DuckDb {
         }
     }
 
-    /// Runs `queries`, each once, and hands out a record each. To warm up, each runs once more, untimed,
-    /// and its rows are compared with those in `results`; of timed runs the number of rows is.
+    /// Runs `queries`, each once, and passes on a record of each. A warm-up runs each once more, untimed, and compares
+    /// its rows with those in `results`; for timed runs only the number of rows is compared.
     ///
     /// # Errors
-    /// The first query's that fails or has other rows.
+    /// The first query's error or difference.
     pub fn measure<'a>(
         &mut self,
         measurement: &Measurement,
@@ -205,7 +205,7 @@ mod tests {
     use crate::Workload;
     use crate::generate::{Format, GenerateOptions};
 
-    /// Where `./test` puts it.
+    /// Installed by `./test`.
     const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/oracle/bin/python");
 
     #[test]

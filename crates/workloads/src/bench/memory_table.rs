@@ -1,4 +1,4 @@
-//! A table in memory that is pruned by min/max, as the same rows in files are.
+//! A table in memory that is pruned by min/max, like the same rows in files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
-/// Rows that are kept or pruned together; about what DuckDB takes.
+/// Rows that are kept or pruned together; about as many as in DuckDB.
 const CHUNK_ROWS: usize = 122_880;
 
-/// Rows in memory with the smallest and largest value of each column in every [`CHUNK_ROWS`].
-/// DataFusion's own table in memory knows none, so that data sorted by date would be read whole for one
-/// year, which the same data in Parquet files are not.
+/// Rows in memory with the smallest and largest value of each column in every [`CHUNK_ROWS`]. DataFusion's own table in
+/// memory has none, and so would read data sorted by date completely for one year, unlike the same data in Parquet
+/// files.
 #[derive(Debug)]
 pub(super) struct MemoryTable {
     schema: SchemaRef,
@@ -72,8 +72,8 @@ impl Chunk {
         });
         let statistics = Statistics {
             num_rows: Precision::Exact(all.num_rows()),
-            // Files with text say nothing of it either. A join goes by rows then; by bytes, it would take a
-            // small dimension of wide rows for too large to be collected, and hash the fact table instead.
+            // Files with text do not report it either. A join then decides by rows; by bytes, it would take a small
+            // dimension of wide rows for too large to be collected, and hash the fact table instead.
             total_byte_size: Precision::Absent,
             column_statistics: columns.collect::<Result<_>>()?,
         };
@@ -163,7 +163,7 @@ impl TableProvider for MemoryTable {
     }
 }
 
-/// The chunks that may have a row that passes `predicate`, which is over the table's columns.
+/// The chunks that may have a row that passes `predicate`, which refers to the table's columns.
 fn kept(chunks: &[Arc<Chunk>], predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Vec<Arc<Chunk>> {
     let all = || chunks.to_vec();
     let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
@@ -173,7 +173,7 @@ fn kept(chunks: &[Arc<Chunk>], predicate: &Arc<dyn PhysicalExpr>, schema: &Schem
     chunks.iter().zip(keep).filter(|(_, keep)| *keep).map(|(chunk, _)| Arc::clone(chunk)).collect()
 }
 
-/// A scan of a [`MemoryTable`], which also heeds the filters that joins make while the query runs.
+/// Scan of a [`MemoryTable`], which also applies the dynamic filters that joins make while the query runs.
 #[derive(Debug, Clone)]
 struct MemoryScanExec {
     table: SchemaRef,
@@ -187,7 +187,7 @@ struct MemoryScanExec {
 }
 
 impl MemoryScanExec {
-    /// The partition's chunks that the filters leave now.
+    /// The partition's chunks that the filters keep at present.
     fn kept_now(&self, partition: usize) -> Result<Vec<Arc<Chunk>>> {
         let mut chunks = self.partitions.get(partition).cloned().unwrap_or_default();
         for filter in &self.dynamic {
@@ -235,7 +235,7 @@ impl ExecutionPlan for MemoryScanExec {
         result: ChildPushdownResult,
         _: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        // Whoever offers a filter keeps applying it.
+        // The operator above keeps applying its filters.
         let answers = result.parent_filters.iter().map(|_| PushedDown::No).collect();
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
         if phase != FilterPushdownPhase::Post || result.parent_filters.is_empty() {
@@ -262,7 +262,7 @@ impl ExecutionPlan for MemoryScanExec {
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let scan = self.clone();
-        // A join that makes a filter has done so before it wants the first row.
+        // A join has made its filter before it requests the first row.
         let mut batches = None;
         let rows = stream::poll_fn(move |_| {
             std::task::Poll::Ready(match &mut batches {

@@ -1,4 +1,4 @@
-//! Drivers: they run queries in a session and say what each took, one [`Record`] a query.
+//! Drivers, which run queries in a session and measure each as a [`Record`].
 
 mod driver;
 mod duckdb;

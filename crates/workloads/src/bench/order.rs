@@ -1,4 +1,4 @@
-//! The order in which a query wants its rows.
+//! The order of rows that a query requires.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, OrderByKind, Statement as SqlStatement, Value};
@@ -8,14 +8,14 @@ use super::results::Row;
 
 /// The output columns that a query sorts its rows by.
 ///
-/// Rows that are equal in all of them may come in any order. So two results are the same if their runs of
-/// such rows are, one after the other, each as a multiset.
+/// Rows that are equal in all of them may come in any order. So two results are equal if their runs of such rows are
+/// equal, one after the other, each as a multiset.
 #[derive(Debug)]
 pub(super) struct SortKeys(Vec<usize>);
 
 impl SortKeys {
-    /// The keys of the outermost ORDER BY of `sql`, whose output has these `columns`, up to the first key
-    /// that is none of them. None without ORDER BY.
+    /// The keys of the outermost ORDER BY of `sql`, whose output has these `columns`, up to the first key that is not
+    /// one of them. None without ORDER BY.
     pub(super) fn of(sql: &str, columns: &[&str]) -> Self {
         let Some(Statement::Statement(statement)) =
             parse(sql).ok().and_then(|statements| statements.into_iter().next())
@@ -36,7 +36,7 @@ impl SortKeys {
     }
 }
 
-/// Where a key is among the columns: by name or by ordinal.
+/// Position of a key among the columns: by name or by ordinal.
 fn position(key: &Expr, columns: &[&str]) -> Option<usize> {
     let name = match key {
         Expr::Identifier(name) => &name.value,

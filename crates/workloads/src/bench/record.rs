@@ -58,19 +58,19 @@ pub struct Counts {
 }
 
 impl Record {
-    /// Bytes from and to storage; `None` if nobody counted them.
+    /// Bytes from and to storage; `None` if they were not counted.
     pub fn bytes_moved(&self) -> Option<u64> {
         self.counts.as_ref().map(|counts| counts.bytes_from_storage + counts.bytes_to_storage)
     }
 
-    /// One of the counts; 0 if nobody counted.
+    /// One of the counts; 0 if it was not counted.
     pub fn count(&self, of: impl FnOnce(&Counts) -> u64) -> u64 {
         self.counts.as_ref().map_or(0, of)
     }
 }
 
 impl Counts {
-    /// What a query's scans did that took `seconds` under `settings` and `limits`.
+    /// Counters of a query that took `seconds` under `settings` and `limits`.
     pub(super) fn new(settings: &QuerySettings, limits: &EngineSettings, stats: &QueryStats, seconds: f64) -> Self {
         Self {
             policy: limits.cache_policy.name().to_owned(),
@@ -109,8 +109,8 @@ fn counts_or_nulls<S: Serializer>(counts: &Option<Counts>, serializer: S) -> Res
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
-/// A hash of the rows that `sql` gave. Equal results hash alike whatever the order of rows that the query
-/// leaves open: all of them without ORDER BY, and those with equal sort keys otherwise.
+/// Hash of the rows of `sql`. Equal results hash alike in whatever order the query leaves open: all rows without ORDER
+/// BY, and those with equal sort keys otherwise.
 ///
 /// # Errors
 /// If a column has a type that cannot be printed.
@@ -118,14 +118,14 @@ pub fn result_hash(sql: &str, batches: &[RecordBatch]) -> DataFusionResult<Strin
     let rows = rows(batches)?;
     let mut hash: u64 = 0;
     for run in sort_keys(sql, batches).runs(&rows) {
-        // The sum does not depend on the order of the run's rows; the hash does on that of the runs.
+        // The sum does not depend on the order of rows within a run; the hash depends on the order of runs.
         hash =
             hash.wrapping_mul(FNV_PRIME).wrapping_add(run.iter().fold(0, |sum, row| sum.wrapping_add(row_hash(row))));
     }
     Ok(format!("{hash:016x}"))
 }
 
-/// FNV-1a. The marks of NULL and of a cell's end are no bytes of UTF-8.
+/// FNV-1a. The marks of NULL and of a cell's end are not bytes of UTF-8.
 fn row_hash(row: &Row) -> u64 {
     let bytes = row.iter().flat_map(|cell| {
         let text = cell.as_deref().map_or(&[0xfe][..], str::as_bytes);

@@ -1,4 +1,4 @@
-//! Plain DataFusion on the same files or the same rows in memory: what our own layers cost.
+//! Plain DataFusion on the same files, or the same rows in memory, to measure the cost of our own layers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::memory_table::MemoryTable;
 use super::record::{Record, result_hash};
 use crate::generate::{Format, schema};
 
-/// Where plain DataFusion gets its rows.
+/// Source of plain DataFusion's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// Tables read into memory beforehand, pruned as files are.
+    /// Tables read into memory beforehand, pruned like files.
     Memory,
     /// The files, with its default settings.
     Files,
@@ -42,11 +42,11 @@ impl Reference {
     }
 }
 
-/// Runs `queries`, each once, in plain DataFusion over the tables of `context`, and hands out a record and
-/// the rows of each. Seconds count from the SQL text to the last row.
+/// Runs `queries`, each once, in plain DataFusion over the tables of `context`, and passes on a record and the rows of
+/// each. Seconds count from the SQL text to the last row.
 ///
 /// # Errors
-/// The first query's that fails.
+/// The first query's error.
 pub async fn measure_reference(
     reference: Reference,
     context: &SessionContext,
@@ -82,7 +82,7 @@ pub async fn reference_context(
 ) -> Result<SessionContext> {
     let mut config = SessionConfig::new().with_target_partitions(target_partitions);
     config.options_mut().execution.parquet.pushdown_filters = reference == Reference::FilesPushdownFilters;
-    // Without these Q1, Q8 and Q14 of TPC-H have other digits.
+    // Without these, Q1, Q8 and Q14 of TPC-H give other digits.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(Averages::new(sum_udaf()))];
     rules.extend(Analyzer::new().rules);
     let state = SessionStateBuilder::new_with_default_features().with_config(config).with_analyzer_rules(rules).build();

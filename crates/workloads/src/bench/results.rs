@@ -33,7 +33,7 @@ impl Results {
     /// Remembers or compares the result of a record.
     ///
     /// # Errors
-    /// If its query had another one before; the error names both modes.
+    /// If its query had another result before; the error names both modes.
     pub fn check(&mut self, record: &Record, batches: &[RecordBatch]) -> Result<()> {
         let Record { query, sql, mode, result_hash, .. } = record;
         match self.known.get(sql) {
@@ -55,9 +55,8 @@ impl Results {
         }
     }
 
-    /// Compares a result of an engine that has types of its own: exact numbers to the last digit here, floats
-    /// to nine digits. Rows are compared in the order that the query asks for. Without `rows`, only their
-    /// number is compared.
+    /// Compares a result of an engine with types of its own: exact numbers to our last digit, floats to nine digits.
+    /// Rows are compared in the order required by the query. Without `rows`, only their number is compared.
     ///
     /// # Errors
     /// If the query (name and SQL) had another result before, or none.
@@ -110,7 +109,7 @@ pub(super) fn rows(batches: &[RecordBatch]) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// In an order in which numbers of different types and precisions are alike.
+/// Sorts rows so that numbers of different types and precisions compare alike.
 fn sorted<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a Row> {
     let key = |cell: &Option<String>| match cell {
         None => (0, String::new()),
@@ -133,12 +132,12 @@ fn same(ours: &Option<String>, theirs: &Option<String>, is_float: bool) -> bool 
     if is_float {
         return (x - y).abs() <= 1e-9 * x.abs();
     }
-    // Digits after the point that say something.
+    // Significant digits after the point.
     let digits = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.trim_end_matches('0').len());
     let scale = ours.split_once('.').map_or(0, |(_, digits)| digits.len());
     match theirs.contains('e') || digits(theirs) > scale {
         true => (x - y).abs() <= 10f64.powi(-(scale as i32)).max(1e-9 * x.abs()),
-        // Exact numbers differ in zeros at the end only.
+        // Exact numbers may differ only in trailing zeros.
         false => trimmed(ours) == trimmed(theirs),
     }
 }
@@ -185,7 +184,7 @@ mod tests {
     fn another_result_is_an_error_that_names_both() {
         let mut results = Results::default();
         check(&mut results, QUERY, "pullup", &[batch(&[1, 2], &[100, 205])]).unwrap();
-        // Rows have no order, and batches no meaning.
+        // Rows have no order, and batch boundaries no meaning.
         let apart = [batch(&[2], &[205]), batch(&[1], &[100])];
         check(&mut results, QUERY, "hybrid", &apart).unwrap();
         let wrong = check(&mut results, QUERY, "hybrid", &[batch(&[1, 2], &[100, 206])]);

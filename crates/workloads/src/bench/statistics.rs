@@ -1,13 +1,13 @@
 //! Statistics of several measured times.
 
-/// The middle one of some values, the larger of two; `None` of none.
+/// The median, the larger of two middle values; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// The geometric mean of positive values; `None` of none.
+/// The geometric mean of positive values; `None` without values.
 pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value.ln()));
     (count > 0).then(|| (sum / f64::from(count)).exp())

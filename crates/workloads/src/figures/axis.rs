@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// How values are laid out along an axis.
+/// Distribution of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly, from zero on.
@@ -26,7 +26,7 @@ pub struct Axis<'a> {
 const TICKS: f64 = 5.0;
 
 impl Scale {
-    /// Where a value stands; `None` if it has no place.
+    /// Place of a value; `None` if it has none.
     pub(super) fn place(self, value: f64) -> Option<f64> {
         let place = match self {
             Scale::Linear => value,
@@ -43,7 +43,7 @@ impl Scale {
         }
     }
 
-    /// The places that an axis reaches over so that `values` stand within it; never empty.
+    /// The range of places that contains `values`; never empty.
     fn range(self, values: impl Iterator<Item = f64>) -> Range<f64> {
         let places = values.filter_map(|value| self.place(value));
         let (min, max) =
@@ -89,7 +89,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Those that `values` stand within.
+    /// Places for these values.
     pub fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
         let range = scale.range(values);
         Self { ticks: scale.ticks(&range), range }

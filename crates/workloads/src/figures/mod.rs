@@ -12,7 +12,7 @@
 //! # Ok::<(), datafusion::common::DataFusionError>(())
 //! ```
 //!
-//! Left out: which points an experiment draws, and the files (the binary knows those).
+//! Left out: the choice of points for an experiment, and files, both in the binary.
 
 mod axis;
 mod bars;

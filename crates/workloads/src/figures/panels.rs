@@ -58,7 +58,7 @@ impl<X> Panel<'_, X> {
     }
 }
 
-/// Where `item` is in `items`, to which it is added if need be.
+/// Index of `item` in `items`, to which it is added if necessary.
 fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|known| *known == item).unwrap_or_else(|| {
         items.push(item);

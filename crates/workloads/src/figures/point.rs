@@ -2,8 +2,7 @@
 
 use crate::bench::Record;
 
-/// One value and where it stands. Points of one place are runs of the same thing: their median is
-/// drawn.
+/// One value and its place. Points of one place are repeated measurements: their median is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point<X> {
     /// Title of the panel, which is a chart of its own within the figure.
@@ -23,7 +22,7 @@ impl<X> Point<X> {
     }
 }
 
-/// Quantity of a record that is drawn.
+/// Quantity of a record to be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Seconds.
@@ -62,7 +61,7 @@ impl Quantity {
         }
     }
 
-    /// Its value in a record, in the axis' unit; `None` if nobody counted it.
+    /// Its value in a record, in the axis' unit; `None` if it was not counted.
     pub fn of(self, record: &Record) -> Option<f64> {
         match self {
             Quantity::Seconds => Some(record.seconds),

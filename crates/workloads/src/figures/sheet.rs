@@ -12,9 +12,8 @@ use super::caption::Caption;
 /// Where panels are drawn.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The colours of Okabe and Ito, which people tell apart whatever colours they see; without yellow,
-/// which is too light for lines, and black, which is the text's; then three of Tol's, for those of a
-/// bench that compares with other systems.
+/// The colours of Okabe and Ito, which colour-blind people can distinguish too; without yellow, which is too light for
+/// lines, and black, which is used for text; then three of Tol's, for benches that compare other systems.
 const COLOURS: [RGBColor; 10] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xE6, 0x9F, 0x00),
@@ -40,7 +39,7 @@ const HEAD: u32 = 92;
 const TITLE: f64 = 22.0;
 pub(super) const TEXT: f64 = 15.0;
 
-/// Number `series` of the colours, from the start again after the last.
+/// Colour of a series; starts again after the last colour.
 pub(super) fn colour(series: usize) -> RGBColor {
     COLOURS.iter().cycle().nth(series % COLOURS.len()).copied().unwrap_or(INK)
 }
@@ -89,7 +88,7 @@ fn legend(area: &Area<'_>, series: &[&str]) -> Result<()> {
         let square = [(left, TOP), (left + SIDE, TOP + SIDE)];
         area.draw(&Rectangle::new(square, colour(number).filled())).map_err(failed)?;
         text(area, name, (left + SIDE + 6, TOP), TEXT)?;
-        // No font is at hand to measure with.
+        // Estimated, because there is no font to measure with.
         left += SIDE + 28 + (name.chars().count() as f64 * TEXT * 0.46) as i32;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! CSV text of generated batches: a header line, commas, quotes around texts that need them.
 //!
-//! The `arrow` writer formats through `dyn` display objects and checks each field for quoting;
-//! this one is several times as fast because it knows the generated column types, and checks
-//! texts only: no word of a list needs quotes.
+//! The `arrow` writer formats through `dyn` display objects and checks each field for quoting; this one is several
+//! times as fast because it knows the generated column types, and checks texts only: words from lists never need
+//! quotes.
 
 use arrow::array::{Array, AsArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray, UInt16Array};
 use arrow::datatypes::{ArrowPrimitiveType, Date32Type, Decimal128Type, Int32Type, Int64Type, Schema, UInt16Type};

@@ -40,7 +40,7 @@ impl Format {
     }
 }
 
-/// Why rows could not be made into an object.
+/// Reason why rows could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// The bytes could not be written.
@@ -54,8 +54,8 @@ pub enum EncodeError {
     Parquet(#[from] ParquetError),
 }
 
-/// Writes an object with the rows of `units` to `sink` and returns its size in bytes.
-/// `on_rows` hears of each batch's rows as they are written.
+/// Writes an object with the rows of `units` to `sink` and returns its size in bytes. Calls `on_rows` with the number
+/// of rows of each batch written.
 ///
 /// # Errors
 /// If `sink` fails.

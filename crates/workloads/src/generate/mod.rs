@@ -1,6 +1,6 @@
-//! Generators: rows of a workload's tables to objects in a folder, on all cores.
+//! Generators: write the rows of a workload's tables to objects in a folder, on all cores.
 //!
-//! A workload says what its tables are and makes their rows; everything else is shared.
+//! A workload defines its tables and makes their rows; everything else is shared.
 //!
 //! ```text
 //! source (rows of one table) -> plan (rows per object) -> run (threads, progress)
@@ -10,8 +10,8 @@
 //!                                            encode (Parquet, or CSV by csv)
 //! ```
 //!
-//! The bytes of an object depend on nothing but scale, format and partition size, so a run that
-//! was interrupted can be started again into an empty folder and gives the same objects.
+//! The bytes of an object depend only on scale, format and partition size, so repeating an interrupted run in an empty
+//! folder gives the same objects.
 
 mod csv;
 mod encode;

@@ -1,8 +1,8 @@
-//! Which units go into which object.
+//! Assignment of units to objects.
 //!
-//! Objects are cut before they are written, so that each can be written by any thread. How many
-//! units fill `partition_size` bytes is found by encoding samples, from the middle of the table,
-//! where keys have their usual number of digits, and thrown away.
+//! Objects are cut before they are written, so that any thread can write each. The number of units that fill
+//! `partition_size` bytes is found by encoding samples from the middle of the table, where keys have their usual number
+//! of digits; the samples are discarded.
 
 use std::io;
 use std::ops::Range;
@@ -10,13 +10,12 @@ use std::ops::Range;
 use super::encode::{EncodeError, Format, encode};
 use super::source::Source;
 
-/// Batches of the second sample, at most. The first, of half a batch, gives the magnitude; the
-/// second has the size of an object, for a Parquet object's dictionaries and footer weigh less the
-/// more rows it has.
+/// Maximum batches of the second sample. The first, of half a batch, gives the magnitude; the second has the size of an
+/// object, because a Parquet object's dictionaries and footer weigh less the more rows it has.
 const SECOND_SAMPLE_BATCHES_MAX: u64 = 8;
 
-/// Cuts the units of `source` into objects of about `partition_size` stored bytes, equally many
-/// units each but for rounding.
+/// Cuts the units of `source` into objects of about `partition_size` stored bytes, with equally many units each, except
+/// for rounding.
 ///
 /// # Errors
 /// If a sample cannot be encoded, which is a bug.

@@ -19,7 +19,7 @@ pub const PARTITION_SIZE_MIN: u64 = 64 * 1024;
 /// Data set to generate, and its place.
 #[derive(Clone, Debug)]
 pub struct GenerateOptions {
-    /// Scale factor; what it may be and how many rows it gives is for the workload to say.
+    /// Scale factor; the workload defines its range and the number of rows.
     pub scale: f64,
     /// Format of all objects.
     pub format: Format,
@@ -31,14 +31,14 @@ pub struct GenerateOptions {
     pub threads: usize,
 }
 
-/// How far one table is.
+/// Progress of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The table.
     pub table: Table,
     /// Rows written so far.
     pub rows_done: u64,
-    /// Rows that there will be.
+    /// Total rows.
     pub rows_total: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct TableSummary {
     pub bytes: u64,
 }
 
-/// Why nothing, or not everything, was generated.
+/// Reason why nothing, or not everything, was generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The scale is out of range.
@@ -130,7 +130,7 @@ pub(crate) fn generate(
     Ok(Summary { tables: outputs.into_iter().map(Output::summary).collect() })
 }
 
-/// A table, its folder, and what is in there so far.
+/// A table, its folder, and the objects written so far.
 struct Output<'a> {
     source: &'a dyn Source,
     folder: PathBuf,

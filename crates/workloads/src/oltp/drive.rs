@@ -9,10 +9,10 @@ use thermocline_transactions::{Error, Result};
 
 use super::{Measured, Resident, Tally};
 
-/// Requests of a client.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Which of the workload's procedures.
+    /// Index of the workload's procedure.
     pub procedure: usize,
     /// Arguments.
     pub arguments: Box<[Value]>,
@@ -24,21 +24,21 @@ pub trait Calls: Send {
     fn next_call(&mut self) -> Call;
 }
 
-/// How long clients run, and how hard.
+/// Duration and load of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriveOptions {
-    /// Calls that each client has on their way.
+    /// Calls that each client has in flight.
     pub in_flight: usize,
-    /// How long they run before anything is counted.
+    /// Time that is not counted.
     pub warm_up: Duration,
-    /// How long what they see is counted.
+    /// Time that is counted.
     pub timed: Duration,
 }
 
 /// Runs these clients, a thread each, over `procedures` of the database.
 ///
-/// A call that a procedure rolls back on purpose ([`Class::Raised`]) counts as aborted, one that is refused
-/// with 40001 as refused; its place is taken by the next call.
+/// A call that a procedure rolls back on purpose ([`Class::Raised`]) counts as aborted, one refused with 40001 as
+/// refused; the next call takes its place.
 ///
 /// # Errors
 /// If a procedure does not exist, a thread cannot be started, or a call fails in another way.
@@ -81,9 +81,9 @@ struct OneClient<'w> {
     client: Client<Work>,
     works: &'w [Arc<Work>],
     calls: Box<dyn Calls>,
-    /// By tag: when the call was handed over, and its procedure.
+    /// By tag: when the call was submitted, and its procedure.
     places: Vec<(Instant, usize)>,
-    /// Tags that no call on its way has.
+    /// Unused tags.
     free: Vec<usize>,
     in_flight_max: usize,
     timed: (Instant, Instant),

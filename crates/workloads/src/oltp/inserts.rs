@@ -7,17 +7,17 @@ use thermocline_transactions::engine::Client;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
 
-/// Rows on their way at any time: half of the default queue of one partition.
+/// Maximum rows in flight: half of the default queue of one partition.
 const IN_FLIGHT_MAX: usize = 2048;
-/// Rows that are handed to the engine at a time.
+/// Rows submitted to the engine at a time.
 const BURST: usize = 256;
 
-/// How often in a row a load may be told to try again, and how long it waits then: another loader's rows
-/// may take the room in the meantime.
+/// Number of consecutive refusals with a retry, and the delay before each: rows of another loader may take the room in
+/// the meantime.
 const REFUSALS_MAX: u32 = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Loads rows, many statements at a time. What finds no room in a queue is sent again; whatever else fails
+/// Loads rows, many statements at a time. Statements that find no room in a queue are sent again; any other failure
 /// ends the load with its error.
 pub struct Inserts {
     client: Client<Work>,
@@ -25,7 +25,7 @@ pub struct Inserts {
     in_flight: HashMap<u64, (Arc<Work>, Box<[Value]>)>,
     tag_next: u64,
     unsent: usize,
-    /// How often in a row nothing was done.
+    /// Consecutive rounds without progress.
     refusals: u32,
 }
 
@@ -36,12 +36,12 @@ impl std::fmt::Debug for Inserts {
 }
 
 impl Inserts {
-    /// Into this database.
+    /// A load into this database.
     pub fn new(database: &Database) -> Self {
         Self { client: database.client(), in_flight: HashMap::new(), tag_next: 0, unsent: 0, refusals: 0 }
     }
 
-    /// Runs a prepared statement some time soon.
+    /// Submits a prepared statement.
     ///
     /// # Errors
     /// That of this statement or of one before.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// Bits of a value that a bucket keeps: within 1 part in 64 of what was recorded.
+/// Bits of a value that a bucket keeps: within 1 part in 64 of the recorded value.
 const BITS: u32 = 6;
 const LINEAR: u64 = 1 << BITS;
 /// Buckets up to the largest `u64`.
@@ -20,7 +20,7 @@ const BUCKETS: usize = ((64 - BITS as usize) + 1) << BITS;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// By bucket, how many.
+    /// Counts by bucket.
     counts: Box<[u64]>,
     count: u64,
 }
@@ -41,13 +41,13 @@ impl Latencies {
         }
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
         self.count += other.count;
     }
 
-    /// How many durations were counted.
+    /// Number of durations.
     pub const fn count(&self) -> u64 {
         self.count
     }

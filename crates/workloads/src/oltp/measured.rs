@@ -4,21 +4,21 @@ use std::time::Duration;
 /// Measurements of clients in the timed period.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// How long the period was.
+    /// Length of the period.
     pub period: Duration,
     /// By procedure, in the order in which these were given.
     pub tallies: Vec<Tally>,
-    /// From handing a call over to having its result, of those that were committed.
+    /// From submitting a call to having its result, for committed calls.
     pub latencies: Latencies,
     /// Calls refused with 40001: full queues, mostly.
     pub refused: u64,
-    /// Transactions that were begun on one partition and run again over all of them.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
-    /// The largest resident memory of the process; `None` where the system does not tell.
+    /// Maximum resident memory of the process; `None` if the system does not report it.
     pub rss_max_bytes: Option<u64>,
 }
 
-/// How the calls of one procedure ended.
+/// Outcomes of the calls of one procedure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Those that were committed.
@@ -43,7 +43,7 @@ impl Measured {
         events as f64 / self.period.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// Adds what another client saw in the same period.
+    /// Adds the measurements of another client in the same period.
     pub fn add(&mut self, other: &Self) {
         self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
         for (tally, other) in self.tallies.iter_mut().zip(&other.tallies) {

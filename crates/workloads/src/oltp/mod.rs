@@ -5,9 +5,9 @@
 //! Inserts ------> the rows of a load
 //! ```
 //!
-//! Clients are threads of this process. Each has several calls on their way at any time, as an
-//! application with many sessions has: with one call at a time it would be the disk's latency that is
-//! measured, because results wait for the group of the log that they are in.
+//! Clients are threads of this process. Each has several calls in flight at any time, like an application with many
+//! sessions: with one call at a time, the measurement would show the disk's latency, because results wait for their
+//! group of the log.
 
 mod drive;
 mod inserts;

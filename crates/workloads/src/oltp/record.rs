@@ -9,20 +9,20 @@ pub struct TransactionRecord {
     pub workload: &'static str,
     pub engine: String,
     pub mix: String,
-    /// The exponent of the Zipf distribution; `null` where keys are not drawn from one.
+    /// Exponent of the Zipf distribution; `null` if keys are not drawn from one.
     pub skew: Option<f64>,
     /// Rows, indexes and locators after the load.
     pub data_bytes: u64,
     pub memory_limit_bytes: u64,
     pub partitions: u16,
-    /// The timed period.
+    /// Length of the timed period.
     pub seconds: f64,
-    /// Committed ones.
+    /// Committed transactions.
     pub transactions: u64,
     pub transactions_per_s: f64,
-    /// Those that rolled themselves back.
+    /// Transactions that rolled themselves back.
     pub aborts: u64,
-    /// Those that were begun on one partition and run again over all.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -32,16 +32,16 @@ pub struct TransactionRecord {
     pub procedures: String,
     /// Whether there was a command log.
     pub log: bool,
-    /// Whether results waited until it was on the disk.
+    /// Whether results waited until the log was on the disk.
     pub synchronous_commit: bool,
     pub clients: usize,
-    /// Calls that each client has on their way.
+    /// Calls that each client has in flight.
     pub in_flight: usize,
-    /// Calls that were refused with 40001.
+    /// Calls refused with 40001.
     pub refused: u64,
     /// Rows of the table; `null` for TPC-C.
     pub rows: Option<u64>,
-    /// Whether the hot keys lie apart; `null` for TPC-C.
+    /// Whether the hot keys are spread out; `null` for TPC-C.
     pub scrambled: Option<bool>,
     /// `null` for YCSB.
     pub warehouses: Option<u32>,
@@ -52,7 +52,7 @@ pub struct TransactionRecord {
 }
 
 impl TransactionRecord {
-    /// Fills in what was measured.
+    /// Fills in the measurements.
     #[must_use]
     pub fn with(self, measured: &Measured) -> Self {
         let micros = |share: f64| measured.latencies.quantile(share).as_nanos() as f64 / 1000.0;

@@ -5,14 +5,14 @@ use std::fs;
 pub struct Resident;
 
 impl Resident {
-    /// Begins a new maximum. Where the system refuses that, the maximum stays that of the whole process.
+    /// Begins a new maximum. If the system refuses that, the maximum is that of the whole process.
     pub fn begin() -> Self {
         // proc(5): 5 resets the peak of the resident set.
         let _ = fs::write("/proc/self/clear_refs", "5");
         Self
     }
 
-    /// The largest number of bytes since it began; `None` where the system does not tell.
+    /// Maximum bytes since it began; `None` if the system does not report it.
     pub fn bytes_max(&self) -> Option<u64> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -23,11 +23,10 @@ pub struct BatchQuery {
 
 /// `n` random queries, each over one year.
 ///
-/// Year number i (1998 is 1, 1992 is 7) has the share i^-theta / sum over j of j^-theta, rounded
-/// by largest remainder; the order is random. `theta` 0 is uniform, and so are negative and NaN.
-/// Each query is one of the templates Q2.1 to Q4.3 with random parameters, the year's range of
-/// `lo_orderdate` in place of the template's date predicate, and a range of `lo_discount` of
-/// width 2 or of `lo_quantity` of width 10. Equal arguments give equal batches.
+/// Year number i (1998 is 1, 1992 is 7) gets the share i^-theta / sum over j of j^-theta, rounded by largest remainder;
+/// the order is random. `theta` 0 is uniform, and so are negative and NaN. Each query is one of the templates Q2.1 to
+/// Q4.3 with random parameters, the year's range of `lo_orderdate` in place of the template's date predicate, and a
+/// range of `lo_discount` of width 2 or of `lo_quantity` of width 10. Equal arguments give equal batches.
 pub fn batch(n: usize, theta: f64, seed: u64) -> Vec<BatchQuery> {
     let mut rng = Rng::new(Stream::Batch, seed);
     let mut years: Vec<i32> =
@@ -96,7 +95,7 @@ impl Join {
     }
 }
 
-/// One of the ten templates: what it groups by and computes, and its order.
+/// One of the ten templates: its grouping, computation and order.
 struct Template {
     name: &'static str,
     joins: &'static [Join],

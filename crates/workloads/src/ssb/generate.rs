@@ -1,4 +1,4 @@
-//! All five tables, to objects.
+//! Generates all five tables as objects.
 
 use super::customer::Customer;
 use super::dates::Dates;
@@ -8,19 +8,18 @@ use super::sizes::Sizes;
 use super::supplier::Supplier;
 use crate::generate::{self, GenerateError, GenerateOptions, Progress, Summary};
 
-/// Refuses a scale that there is no data of.
+/// Checks that a scale is supported.
 ///
 /// # Errors
-/// [`GenerateError::Scale`] for such a one.
+/// [`GenerateError::Scale`] if it is not.
 pub fn check_scale(scale: f64) -> Result<(), GenerateError> {
     Sizes::new(scale).map(|_| ())
 }
 
 /// Generates all tables as `out/<table>/<table>-00000.<format>` and so on.
 ///
-/// The bytes depend on nothing but scale, format and partition size. `progress` is called after
-/// each few thousand rows, from several threads. Memory is about 70 MB a thread for
-/// Parquet and 10 MB for CSV, at any scale.
+/// The bytes depend only on scale, format and partition size. `progress` is called after each few thousand rows, from
+/// several threads. Memory is about 70 MB a thread for Parquet and 10 MB for CSV, at any scale.
 ///
 /// # Errors
 /// See [`GenerateError`]. After an error, finished objects stay; unfinished ones do not.

@@ -2,7 +2,7 @@
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What a generator draws; two streams of the same row are independent.
+/// Purpose of a generator; two streams of the same row are independent.
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub(super) enum Stream {

@@ -1,4 +1,4 @@
-//! How many customers, suppliers, parts and orders a scale factor has.
+//! Numbers of customers, suppliers, parts and orders for a scale factor.
 
 use crate::generate::GenerateError;
 

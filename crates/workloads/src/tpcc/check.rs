@@ -9,13 +9,13 @@ use super::conditions::Condition;
 use super::draw::unexpected;
 use super::scale::{DISTRICTS, Scale};
 
-/// Something that a condition asks for.
+/// Part of a condition.
 #[derive(Debug)]
 pub(super) enum Check {
     /// The rows of a query break the condition.
     Breaks(&'static str, Extent),
-    /// Of a warehouse, `$1`, the queries give numbers by key, which is all columns but the last: for each key,
-    /// those of the left add up to what those of the right do. A key that is nowhere has 0.
+    /// For a warehouse, `$1`, the queries give numbers by key, which is all columns but the last: for each key, those
+    /// on the left must add up to those on the right. A missing key counts as 0.
     Agree { left: &'static [&'static str], right: &'static [&'static str] },
 }
 
@@ -24,16 +24,16 @@ pub(super) enum Check {
 pub(super) enum Extent {
     /// `$1` is a warehouse and `$2` one of its districts.
     District,
-    /// And `$3` how many of the district's orders were loaded as delivered.
+    /// Also `$3`, the number of the district's orders that were loaded as delivered.
     DistrictAsLoaded,
 }
 
 /// Rows that break a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which condition.
+    /// The violated condition.
     pub condition: Condition,
-    /// Where, and which numbers do not agree.
+    /// The place, and the numbers that do not agree.
     pub what: String,
 }
 
@@ -43,8 +43,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks conditions, warehouse by warehouse, and tells of everything that breaks one. It takes several
-/// statements, between which nothing else may write.
+/// Checks conditions, warehouse by warehouse, and returns all violations. It takes several statements, between which
+/// nothing else may write.
 ///
 /// # Errors
 /// If a query fails.
@@ -82,7 +82,7 @@ fn breaks(session: &mut Session, scale: Scale, query: &str, extent: Extent, ware
     Ok(found)
 }
 
-/// Numbers by key, those that are 0 left out.
+/// Numbers by key, without zeros.
 type Sums = BTreeMap<Vec<Value>, Decimal>;
 
 fn disagree(session: &mut Session, left: &[&str], right: &[&str], warehouse: i64) -> Result<Vec<String>> {

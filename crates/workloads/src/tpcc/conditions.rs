@@ -14,11 +14,11 @@ const DELIVERED: &str = "SELECT o_d_id, o_c_id, sum(ol_amount) FROM orders JOIN 
      WHERE o_w_id = $1 AND ol_delivery_d IS NOT NULL GROUP BY o_d_id, o_c_id";
 
 impl Condition {
-    /// All twelve; they hold after the load.
+    /// All twelve conditions, which hold after the load.
     pub const ALL: [Self; 12] =
         [Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7), Self(8), Self(9), Self(10), Self(11), Self(12)];
 
-    /// Those that hold at any time: all but the eleventh, which counts the orders of the load.
+    /// The conditions that always hold: all but the eleventh, which counts the orders of the load.
     pub fn always() -> Vec<Self> {
         Self::ALL.into_iter().filter(|condition| condition.0 != 11).collect()
     }
@@ -28,7 +28,7 @@ impl Condition {
         self.0
     }
 
-    /// What is checked of it.
+    /// Its checks.
     pub(super) const fn checks(self) -> &'static [Check] {
         match self.0 {
             1 => &[Check::Agree {

@@ -1,4 +1,4 @@
-//! Random values as clauses 2.1.6 and 4.3.2 have them.
+//! Random values of clauses 2.1.6 and 4.3.2.
 
 use thermocline_transactions::random::Random;
 use thermocline_transactions::types::{Decimal, Value};
@@ -8,7 +8,7 @@ const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "AN
 /// Constant of NURand for last names when data is loaded; any number up to 255 would do.
 const LAST_NAME_LOAD: u32 = 123;
 
-/// The last name that a number of three digits stands for.
+/// The last name for a number of three digits.
 pub fn last_name(number: u32) -> String {
     [number / 100, number / 10, number]
         .iter()
@@ -26,13 +26,13 @@ impl Draw {
         Self(Random::new(seed))
     }
 
-    /// A generator for the rows of one part of one table, whatever else is drawn.
+    /// A generator for the rows of one part of one table, independent of all others.
     pub fn of(table: u64, warehouse: u32, district: u32) -> Self {
         let mut random = Random::new(table << 56 ^ u64::from(warehouse) << 16 ^ u64::from(district));
         Self(random.fork())
     }
 
-    /// Uniform, both ends within.
+    /// Uniform, including both ends.
     pub fn between(&mut self, low: u32, high: u32) -> u32 {
         low + self.0.below(u64::from(high - low) + 1) as u32
     }
@@ -41,7 +41,7 @@ impl Draw {
         Value::Int(self.between(low, high).into())
     }
 
-    /// True so many times in a hundred.
+    /// True in this many of a hundred cases.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.between(1, 100) <= percent
     }
@@ -71,7 +71,7 @@ impl Draw {
         self.characters(length, length, b"0123456789")
     }
 
-    /// I_DATA and S_DATA: one in ten says that it is original.
+    /// I_DATA and S_DATA: one in ten contains `ORIGINAL`.
     pub fn data(&mut self) -> String {
         let mut text = self.text(26, 50);
         if self.percent(10) {
@@ -105,7 +105,7 @@ impl Draw {
         ((self.between(0, a) | self.between(low, high)) + c) % (high - low + 1) + low
     }
 
-    /// A last name of a customer that is loaded.
+    /// The last name of a customer at load.
     pub fn loaded_last_name(&mut self, names: u32) -> String {
         last_name(self.skewed(255, 0, names - 1, LAST_NAME_LOAD))
     }
@@ -144,14 +144,14 @@ impl RunConstants {
     }
 }
 
-/// Whether a run may use this constant for last names: so far from that of the load that the hot names are
+/// Whether a run may use this constant for last names: it must differ from the load's, so that the hot names are
 /// others, but not so that they are rare ones.
 const fn fits_load(constant: u32) -> bool {
     let apart = constant.abs_diff(LAST_NAME_LOAD);
     apart >= 65 && apart <= 119 && apart != 96 && apart != 112
 }
 
-/// An error of values that are in no table as this crate loads it.
+/// Error of a value that no table loaded by this crate contains.
 pub(super) fn unexpected(what: impl std::fmt::Display) -> Error {
     Error::internal(format_args!("TPC-C: {what}"))
 }

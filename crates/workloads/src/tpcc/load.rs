@@ -8,10 +8,10 @@ use super::draw::{Draw, last_name};
 use super::scale::{DISTRICTS, Scale};
 use crate::oltp::Inserts;
 
-/// Rows of ITEM in one statement: it goes to all partitions, which meet for each.
+/// Rows of ITEM in one statement: each statement goes to all partitions, which must meet.
 const ITEMS_AT_ONCE: u32 = 100;
 
-/// Fills the tables as clause 4.3.3 says, by this many threads. The rows are the same however many.
+/// Fills the tables according to clause 4.3.3, with this many threads. The rows do not depend on their number.
 ///
 /// # Errors
 /// If a table does not exist or is not empty, or memory is full.
@@ -222,7 +222,7 @@ fn money(cents: i128) -> Result<Value> {
     Decimal::new(cents, 2).map(Value::Decimal)
 }
 
-/// The moment of the load, 2010-02-11; not the clock's, so that the rows are the same every time.
+/// The moment of the load, 2010-02-11, instead of the clock's, so that the rows are always the same.
 const fn loaded_at() -> Value {
     Value::Timestamp(1_265_846_400_000_000)
 }

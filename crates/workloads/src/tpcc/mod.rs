@@ -5,9 +5,10 @@
 //!             Terminal --Call--^
 //! ```
 //!
-//! All tables but ITEM, which is replicated, are partitioned by warehouse. With several partitions a
-//! transaction that touches a warehouse of another one, as 1 % of the order lines and 15 % of the payments
-//! do, is begun on its home partition and run again over all.
+//! All tables are partitioned by warehouse, except the replicated ITEM. With several partitions, a transaction that
+//! touches a warehouse of another partition, as 1 % of the order lines and 15 % of the payments do, runs over both. An
+//! order with lines of several other warehouses may start with too few partitions, and then runs again with all that it
+//! needs.
 //!
 //! ```
 //! use thermocline_transactions::database::{Database, Settings};
@@ -23,9 +24,8 @@
 //! # Ok::<(), thermocline_transactions::Error>(())
 //! ```
 //!
-//! Departures: no terminals, and therefore no keying and think times; Delivery runs at once instead of from
-//! a queue; HISTORY has the customer's number of payments as a further column, because a table has a
-//! primary key here.
+//! Departures: no terminals, and therefore no keying and think times; Delivery runs at once instead of from a queue;
+//! HISTORY has the customer's number of payments as a further column, because tables need a primary key here.
 
 mod check;
 mod conditions;

@@ -1,4 +1,4 @@
-/// How much data there is.
+/// Size of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// Warehouses, at least 1.
@@ -28,7 +28,7 @@ impl Scale {
         self.customers / 10 * 7 + 1
     }
 
-    /// How many different last names each district has for certain.
+    /// Number of last names that certainly occur in each district.
     pub(super) const fn last_names(self) -> u32 {
         if self.customers < 1000 { self.customers } else { 1000 }
     }

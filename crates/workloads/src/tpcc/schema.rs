@@ -64,11 +64,11 @@ const DEFINITIONS: [&str; 11] = [
         PARTITION BY (s_w_id)",
 ];
 
-/// Makes the tables and indexes, and the procedures if they are in Lua. Those in Rust come with
-/// [`registrations`](super::registrations), when the database is opened.
+/// Creates the tables and indexes, and the procedures if they are in Lua. Procedures in Rust are
+/// [`registrations`](super::registrations), given when the database is opened.
 ///
 /// # Errors
-/// If one of them is there already, or there are no procedures in this language.
+/// If one of them exists already, or there are no procedures in this language.
 pub fn define(session: &mut Session, language: Language) -> Result<()> {
     let procedures = definitions(language)?;
     let mut definitions = DEFINITIONS.into_iter().chain(procedures.iter().map(String::as_str));

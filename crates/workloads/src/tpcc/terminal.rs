@@ -39,7 +39,7 @@ pub enum Remote {
     Never,
 }
 
-/// Draws what one client asks for: transactions of all warehouses at the standard mix.
+/// Requests of one client: transactions of all warehouses at the standard mix.
 #[derive(Debug, Clone)]
 pub struct Terminal {
     scale: Scale,
@@ -137,7 +137,7 @@ impl Calls for Terminal {
     }
 }
 
-/// Another warehouse than this one, if there is one.
+/// A warehouse other than this one, if there is one.
 fn other(draw: &mut Draw, warehouse: u32, warehouses: u32) -> u32 {
     if warehouses < 2 {
         return warehouse;

@@ -1,4 +1,4 @@
-//! All eight tables, to objects.
+//! Generates all eight tables as objects.
 
 use super::source::TpchSource;
 use super::tables::{Customer, LineItem, Nation, Orders, Part, PartSupp, Region, Supplier};
@@ -7,13 +7,13 @@ use crate::generate::{self, GenerateError, GenerateOptions, Progress, Summary};
 /// Below it there are too few suppliers for four different ones a part.
 const SCALE_MIN: f64 = 0.001;
 
-/// The largest scale: the number of orders fits `i32`, as `tpchgen` wants it.
+/// The largest scale: the number of orders fits `i32`, as `tpchgen` requires.
 const SCALE_MAX: f64 = 1000.0;
 
-/// Refuses a scale that there is no data of.
+/// Checks that a scale is supported.
 ///
 /// # Errors
-/// [`GenerateError::Scale`] for such a one.
+/// [`GenerateError::Scale`] if it is not.
 pub fn check_scale(scale: f64) -> Result<(), GenerateError> {
     match (SCALE_MIN..=SCALE_MAX).contains(&scale) {
         true => Ok(()),
@@ -23,9 +23,9 @@ pub fn check_scale(scale: f64) -> Result<(), GenerateError> {
 
 /// Generates all tables as `out/<table>/<table>-00000.<format>` and so on.
 ///
-/// The rows are those of `dbgen`. The bytes depend on nothing but scale, format and partition
-/// size. `progress` is called after each few thousand rows, from several threads. Memory is 300 MB
-/// for the text that comments are cut from, and about 100 MB a thread, at any scale.
+/// The rows are those of `dbgen`. The bytes depend only on scale, format and partition size. `progress` is called after
+/// each few thousand rows, from several threads. Memory is 300 MB for the text from which comments are cut, and about
+/// 100 MB a thread, at any scale.
 ///
 /// # Errors
 /// See [`GenerateError`]. After an error, finished objects stay; unfinished ones do not.

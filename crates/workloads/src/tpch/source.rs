@@ -32,8 +32,8 @@ pub(super) trait Rows: Sync {
     /// One row.
     type Row;
 
-    /// What `tpchgen` cuts into parts: rows; orders for `lineitem`, parts for `partsupp`; 1 for
-    /// the tables that it does not cut.
+    /// Number that `tpchgen` divides into parts: rows; orders for `lineitem`, parts for `partsupp`; 1 for the tables
+    /// that it does not divide.
     fn divisible(scale: f64) -> i64;
 
     /// All rows.

@@ -8,7 +8,7 @@ use super::procedures::{READ, UPDATE};
 use super::schema::{FIELD_BYTES, FIELDS};
 use crate::oltp::{Call, Calls, Language};
 
-/// Texts that updates write; making one takes longer than the update.
+/// Number of texts that updates write; making one takes longer than the update.
 const TEXTS: usize = 256;
 
 /// Requests of one client of YCSB.

@@ -2,12 +2,12 @@ use thermocline_transactions::random::Random;
 
 use super::Zipf;
 
-/// How unevenly keys are chosen.
+/// Distribution of keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Skew {
     /// The exponent of the Zipf distribution; 0 is uniform.
     pub exponent: f64,
-    /// Whether the hot keys are spread over all of them, or are the lowest ones: neighbours in the table.
+    /// Whether the hot keys are spread over the table instead of being the lowest ones, which are neighbours.
     pub scrambled: bool,
 }
 
@@ -16,7 +16,7 @@ pub struct Skew {
 pub struct KeyChooser {
     zipf: Zipf,
     rows: u64,
-    /// Factor of ranks, modulo `rows`; 1 leaves them as they are.
+    /// Factor of ranks, modulo `rows`; 1 leaves them unchanged.
     factor: u64,
 }
 
@@ -33,15 +33,15 @@ impl KeyChooser {
         self.key(self.zipf.draw(random) - 1).cast_signed()
     }
 
-    /// The key with this rank, from 0 for the hottest. A permutation, and not a hash as in the original: two
-    /// ranks with one key would change the distribution.
+    /// The key with this rank, from 0 for the hottest. A permutation instead of the original's hash: two ranks with one
+    /// key would change the distribution.
     fn key(&self, rank: u64) -> u64 {
         (u128::from(rank) * u128::from(self.factor) % u128::from(self.rows)) as u64
     }
 }
 
-/// A number without a common divisor with `rows`, so that multiplying by it is a permutation; near the
-/// golden section, so that neighbours come far apart and so do the neighbours of those.
+/// A number coprime to `rows`, so that multiplying by it is a permutation; near the golden section, so that neighbours
+/// come far apart, and so do their neighbours.
 fn spreading_factor(rows: u64) -> u64 {
     let near = (rows as f64 * 0.618_033_988_749_895) as u64;
     (near.max(1)..).find(|factor| greatest_common_divisor(*factor, rows) == 1).unwrap_or(1)

@@ -6,10 +6,10 @@ use thermocline_transactions::{Error, Result};
 use super::schema::{FIELD_BYTES, FIELDS, TABLE};
 use crate::oltp::Inserts;
 
-/// Inserts rows with keys 0 to `rows - 1`, by this many threads. The rows are the same however many.
+/// Inserts rows with keys 0 to `rows - 1`, with this many threads. The rows do not depend on their number.
 ///
 /// # Errors
-/// If the table does not exist, a key is there, or memory is full.
+/// If the table does not exist, a key exists already, or memory is full.
 pub fn load(database: &Database, rows: u64, threads: usize) -> Result<()> {
     let places: Vec<String> = (1..=FIELDS + 1).map(|number| format!("${number}")).collect();
     let insert = database.prepare(&format!("INSERT INTO {TABLE} VALUES ({})", places.join(", ")))?;
@@ -18,7 +18,7 @@ pub fn load(database: &Database, rows: u64, threads: usize) -> Result<()> {
         let mut parts = Vec::new();
         for thread in 0..threads {
             let insert = &insert;
-            // Neighbours one behind the other, whichever thread.
+            // Neighbouring keys come from one thread.
             let keys = rows * thread / threads..rows * (thread + 1) / threads;
             parts.push(scope.spawn(move || {
                 let mut inserts = Inserts::new(database);
@@ -34,7 +34,7 @@ pub fn load(database: &Database, rows: u64, threads: usize) -> Result<()> {
     })
 }
 
-/// The row with this key as it is loaded.
+/// The row with this key as loaded.
 pub fn row(key: u64) -> Vec<Value> {
     let mut random = Random::new(key ^ 0x5943_5342);
     let fields = (0..FIELDS).map(|_| Value::from(text(&mut random)));

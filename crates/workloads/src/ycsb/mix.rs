@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Which share of the calls only read.
+/// Share of read-only calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mix {
     reads_percent: u8,

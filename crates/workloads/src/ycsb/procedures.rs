@@ -9,8 +9,7 @@ use crate::oltp::Language;
 
 /// Position of the procedure that reads.
 pub(super) const READ: usize = 0;
-/// Position of the procedure that updates; in SQL of the first of ten, because its statements name their
-/// columns.
+/// Position of the procedure that updates; in SQL the first of ten, because statements there name their columns.
 pub(super) const UPDATE: usize = 1;
 
 /// The procedures by position, as [`YcsbCalls`](super::YcsbCalls) calls them.
@@ -24,8 +23,8 @@ pub fn procedures(language: Language) -> Vec<String> {
     }
 }
 
-/// The procedures in Rust, for [`Settings::procedures`](thermocline_transactions::database::Settings); none
-/// in another language, whose procedures have the same names.
+/// The procedures in Rust, for [`Settings::procedures`](thermocline_transactions::database::Settings); none for another
+/// language, whose procedures have the same names.
 ///
 /// # Errors
 /// None that a caller could cause.

@@ -11,11 +11,11 @@ pub const FIELD_BYTES: usize = 100;
 /// The table.
 pub const TABLE: &str = "usertable";
 
-/// Makes the table, and the procedures if they are written in a language of the database. Procedures in
-/// Rust come with [`registrations`](super::registrations), when the database is opened.
+/// Creates the table, and the procedures unless they are in Rust. Procedures in Rust are
+/// [`registrations`](super::registrations), given when the database is opened.
 ///
 /// # Errors
-/// If it is there already.
+/// If the table exists already.
 pub fn define(session: &mut Session, language: Language) -> Result<()> {
     let fields: String = (0..FIELDS).map(|number| format!(", field{number} VARCHAR({FIELD_BYTES}) NOT NULL")).collect();
     let key = "PRIMARY KEY (ycsb_key) USING HASH";

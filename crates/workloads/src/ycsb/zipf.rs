@@ -12,7 +12,7 @@ pub struct Zipf {
     from: f64,
     /// `H(n + 0.5)`, where it ends.
     to: f64,
-    /// Ranks so little above the point drawn are taken without a closer look.
+    /// Ranks this close above the drawn point are accepted without evaluating the hat.
     squeeze: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The process that is killed: a database, and clients that say what they are told.
+//! The process that is killed: a database, and clients that print the answers that they get.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -33,13 +33,13 @@ pub fn settings(languages: Languages) -> Settings {
         partitions: 2,
         procedures: registrations(languages),
         log: LogSettings { segment_bytes: 100_000, ..LogSettings::default() },
-        // Often and quick enough that many are complete, and many killed on the way.
+        // Snapshots often and quick enough that many are complete, and many are interrupted.
         snapshots: SnapshotSettings { log_bytes: 300_000, time_percent: 50, ..SnapshotSettings::default() },
         ..Settings::default()
     }
 }
 
-/// Answers long before anything is written, which the test has to notice.
+/// Answers long before anything is written, which the test must detect.
 fn settings_that_lose(languages: Languages) -> Settings {
     let log = LogSettings { synchronous_commit: false, commit_interval_us: 500_000, ..LogSettings::default() };
     Settings { log, ..settings(languages) }
@@ -58,7 +58,7 @@ pub fn load(database: &Database, languages: Languages) -> Result<()> {
     tpcc::load(database, SCALE, 2)
 }
 
-/// Clients that never stop. If `early`, they are answered before they should be.
+/// Clients that never stop. With `early`, they are answered too early.
 pub fn run(directory: &Path, process: u64, languages: Languages, loads: bool, early: bool) {
     // A thread that panics, also one of the engine, ends the process: the parent notices.
     let report = std::panic::take_hook();
@@ -66,7 +66,7 @@ pub fn run(directory: &Path, process: u64, languages: Languages, loads: bool, ea
         report(panic);
         std::process::exit(1);
     }));
-    // What the test harness has written may have no end.
+    // The test harness's output may lack a line end.
     say("\nstarted\n");
     let settings = if early { settings_that_lose(languages) } else { settings(languages) };
     let database = Database::open(Arc::new(RealDisk::open(directory).unwrap()), settings).unwrap();
@@ -84,13 +84,13 @@ pub fn run(directory: &Path, process: u64, languages: Languages, loads: bool, ea
     });
 }
 
-/// One write, so that what is there of the lines before the last is whole. If nobody reads any more, this
-/// process has nothing left to do.
+/// A single write, so that all lines before the last are whole. If nobody reads them, this process has nothing left to
+/// do.
 fn say(lines: &str) {
     std::io::stdout().lock().write_all(lines.as_bytes()).unwrap();
 }
 
-/// New calls are made only after the lines about those before them are written.
+/// Makes new calls only after the lines about earlier ones are written.
 fn work(database: &Database, client: usize, process: u64, languages: Languages) {
     let procedures = Workload::of(client).procedures(languages);
     let works: Vec<_> = procedures.iter().map(|name| database.procedure(name).unwrap()).collect();

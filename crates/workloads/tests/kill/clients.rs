@@ -1,4 +1,4 @@
-//! Clients, as both the process that is killed and the one that kills it know them.
+//! Clients, as both the killed process and the killing one know them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
 /// Half of them YCSB's, half TPC-C's.
 pub const CLIENTS: usize = 6;
-/// Calls that each of them has on their way.
+/// Calls that each of them has in flight.
 pub const IN_FLIGHT: usize = 8;
 /// Rows of YCSB: few, so that many clients write the same ones.
 pub const ROWS: u64 = 400;
@@ -26,7 +26,7 @@ pub struct Languages {
 }
 
 impl Languages {
-    /// Those of one database of many: all combinations take turns.
+    /// Languages of one database of many: all combinations take turns.
     pub fn of(number: u64) -> Self {
         let ycsb = [Language::Rust, Language::Lua, Language::Sql][(number % 3) as usize];
         Self { ycsb, tpcc: [Language::Rust, Language::Lua][(number % 2) as usize] }
@@ -48,7 +48,7 @@ impl FromStr for Languages {
     }
 }
 
-/// Which workload's a client is.
+/// Workload of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
     Ycsb,
@@ -68,8 +68,7 @@ impl Workload {
     }
 }
 
-/// What a client of this process asks for, one after the other. The same every time: the parent need not be
-/// told.
+/// Requests of a client of this process, in order. They are reproducible, so the parent need not be told.
 pub fn calls(client: usize, process: u64, languages: Languages) -> Box<dyn Calls> {
     match Workload::of(client) {
         Workload::Ycsb => {
@@ -82,7 +81,7 @@ pub fn calls(client: usize, process: u64, languages: Languages) -> Box<dyn Calls
     }
 }
 
-/// Calls of YCSB whose values begin with a stamp that no other has: process, client and number of the call.
+/// Calls of YCSB whose values begin with a unique stamp: process, client and number of the call.
 struct Stamped {
     calls: YcsbCalls,
     process: u64,
@@ -102,14 +101,14 @@ impl Calls for Stamped {
     }
 }
 
-/// The stamp of a value; `-` for one that was loaded, which is all letters.
+/// Stamp of a value; `-` for a loaded one, which is all letters.
 pub fn stamp(value: &str) -> &str {
     value.split_once(' ').map_or("-", |(stamp, _)| stamp)
 }
 
-/// What a client was told that names what has to be there: the stamps of all columns that it read, an
-/// order's number, the customer who paid, an order's customer and number, the district and number of each
-/// order that was delivered.
+/// The part of a client's answer that names data which must be there: the stamps of all columns that it read, an
+/// order's number, the customer who paid, an order's customer and number, the district and number of each delivered
+/// order.
 pub fn told(client: usize, procedure: usize, answer: &Answer) -> String {
     let rows = &answer.rows;
     let join = |parts: Vec<String>| parts.join(",");

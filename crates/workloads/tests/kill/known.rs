@@ -1,5 +1,4 @@
-//! What is known of a database from the last time that it was read, and what it has to be like when it is
-//! read again.
+//! Content of a database when it was last read, and the checks when it is read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -26,7 +25,7 @@ impl Known {
         Self { registers: Registers::read(session), state: State::read(session) }
     }
 
-    /// Everything that is wrong with the database, which is `after`, if these calls were sent to it.
+    /// All anomalies of the database, whose content is `after`, if these calls were sent to it.
     pub fn anomalies(&self, after: &Self, session: &mut Session, sent: &[Sent]) -> Vec<String> {
         let mut found = self.registers.anomalies(&after.registers, sent);
         found.extend(anomalies(&self.state, &after.state, sent));
@@ -41,11 +40,11 @@ pub struct Loaded {
     pub known: Known,
     /// All rows of each table.
     tables: BTreeMap<&'static str, BTreeSet<Vec<Value>>>,
-    /// About how long loading takes.
+    /// Approximate time that loading takes.
     pub duration: Duration,
 }
 
-/// In the order in which they are made.
+/// In the order of their creation.
 fn tables() -> impl Iterator<Item = &'static str> {
     std::iter::once(ycsb::TABLE).chain(tpcc::TABLES)
 }
@@ -61,7 +60,7 @@ impl Loaded {
         Self { known: Known::read(&mut session), tables, duration }
     }
 
-    /// What is wrong with a database whose load was killed: its rows have to be some of those that are loaded.
+    /// Anomalies of a database whose load was killed: its rows must be a part of the loaded ones.
     pub fn anomalies_of_part(&self, session: &mut Session) -> Vec<String> {
         let mut found = Vec::new();
         let mut missing = None;
@@ -75,7 +74,7 @@ impl Loaded {
             }
             let strange = rows.iter().filter(|row| !self.tables[table].contains(*row));
             found.extend(strange.map(|row| format!("{table} has a row that nobody loads: {row:?}")));
-            // They come in statements of 100 rows.
+            // They are inserted in statements of 100 rows.
             if table == "item" && rows.len() % 100 != 0 {
                 found.push(format!("an INSERT is there in part: {} rows of item", rows.len()));
             }

@@ -1,18 +1,16 @@
-//! A process with clients of YCSB and of TPC-C on two partitions is killed at random moments: while it loads,
-//! while it recovers, while it works. Its database is opened again, and compared with what clients asked for
-//! and were told.
+//! Kills a process with clients of YCSB and TPC-C on two partitions at random moments: during loading, recovery or
+//! work. Then it opens the database again and compares it with the requests and answers of the clients.
 //!
 //! - YCSB: each column of each row is that of the last update that was acknowledged or read, or of one that
 //!   may have come after it
-//! - TPC-C: orders with all their lines, payments and deliveries are those that were acknowledged, and of those
-//!   that were on their way some, each of them whole, with what they did on the other partition; conditions 1
-//!   to 10 and 12 hold
-//! - what was there is there after the next recovery
+//! - TPC-C: the orders with all their lines, the payments and the deliveries are those acknowledged, and possibly some
+//!   of those in flight, each of them whole, with its effects on the other partition; conditions 1 to 10 and 12 hold
+//! - everything that was there is there after the next recovery
 //!
-//! `THERMOCLINE_KILL_ROUNDS` opens and compares more often than 10 times, `THERMOCLINE_KILL_SEED` chooses
-//! other moments. A database lives for 20 rounds, so that what there is to compare stays small; the next one
-//! has its procedures in other languages. If something is wrong, its directory is kept, and its name printed.
-//! Killing takes nothing that the operating system has; the row engine's simulator does that.
+//! `THERMOCLINE_KILL_ROUNDS` sets the number of rounds instead of 10, `THERMOCLINE_KILL_SEED` chooses other moments. A
+//! database lives for 20 rounds, so that comparing stays cheap; the next one has its procedures in other languages. If
+//! something is wrong, its directory is kept, and its name printed. A killed process loses nothing in the operating
+//! system's cache; the row engine's simulator covers that loss.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -39,16 +37,16 @@ use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::random::Random;
 use thermocline_transactions::recovery::Progress;
 
-/// After how many rounds the next database comes.
+/// Rounds after which the next database comes.
 const ROUNDS_EACH: u64 = 20;
-/// How long clients work at most before they are killed.
+/// Longest time that clients work before they are killed.
 const WORK_MAX: Duration = Duration::from_millis(500);
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
 
-/// Not a test: what the process does that is killed.
+/// Not a test: the body of the process that is killed.
 #[test]
 #[ignore = "run by the test below"]
 fn clients() {
@@ -62,10 +60,10 @@ struct Trial {
     directory: TempDir,
     languages: Languages,
     is_killed_loading: bool,
-    /// `None` before its load was over.
+    /// `None` before its load has ended.
     known: Option<Known>,
     rounds: u64,
-    /// How long the last recovery took.
+    /// Duration of the last recovery.
     recovery: Duration,
 }
 
@@ -79,13 +77,13 @@ impl Trial {
     }
 }
 
-/// All that goes on from round to round.
+/// State kept from round to round.
 struct Run {
     random: Random,
     loaded: Loaded,
-    /// Whether processes answer before they should.
+    /// Whether processes answer too early.
     early: bool,
-    /// Lines that processes have written.
+    /// Lines written by processes.
     line: u64,
     /// Number of the last process.
     process: u64,
@@ -100,12 +98,12 @@ impl Run {
         Self { random: Random::new(seed), loaded, early, line: 0, process: seed << 32, tally: Tally::default() }
     }
 
-    /// Up to so long.
+    /// A random duration up to this one.
     fn some(&mut self, most: Duration) -> Duration {
         Duration::from_micros(self.random.below(most.as_micros() as u64 + 1))
     }
 
-    /// Starts a process and kills it some time.
+    /// Starts a process and kills it at some time.
     fn kill(&mut self, trial: &Trial) -> Killed {
         let loads = trial.known.is_none();
         let (phase, wait) = if loads && trial.is_killed_loading {
@@ -122,7 +120,7 @@ impl Run {
         killed
     }
 
-    /// The files as they were left are sound, and now and then also the state that they give.
+    /// Checks that the files left behind are sound, and now and then also the state that they give.
     fn check(&mut self, trial: &Trial) -> Result<(), Vec<String>> {
         let disk = RealDisk::open(trial.directory.path()).unwrap();
         let report = match self.random.one_in(4) {
@@ -134,14 +132,14 @@ impl Run {
         if report.is_sound() { Ok(()) } else { Err(vec![report.to_string()]) }
     }
 
-    /// One or two processes, and what they leave behind; whether the database can go on.
+    /// Runs one or two processes and checks what they leave; returns whether the database can be used further.
     fn round(&mut self, trial: &mut Trial) -> Result<bool, Vec<String>> {
         let Killed { mut sent, loaded, .. } = self.kill(trial);
         if trial.known.is_none() && loaded {
             trial.known = Some(self.loaded.known.clone());
         }
         if trial.known.is_some() && self.random.one_in(4) {
-            // This one finds what the one before it left.
+            // This one finds the remains of the one before.
             sent.extend(self.kill(trial).sent);
         }
         self.check(trial)?;
@@ -165,7 +163,7 @@ impl Run {
         *before = after;
         drop(session);
         if self.random.one_in(4) {
-            // The state is that of what is written, also if it is read again.
+            // Opening it again must give the same state.
             database.close().map_err(|error| vec![error.to_string()])?;
             let again = child::open(path, trial.languages, &mut |_| {}).map_err(|error| vec![error.to_string()])?;
             if Known::read(&mut again.session()) != *before {
@@ -199,7 +197,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_there_in_part() {
     run.tally.expect_enough(rounds);
 }
 
-/// What the test above is for, put in by a setting.
+/// The test above must detect a loss that a setting causes.
 #[test]
 fn answers_that_come_before_the_log_is_written_are_found() {
     let mut run = Run::new(number("THERMOCLINE_KILL_SEED", 1), true);

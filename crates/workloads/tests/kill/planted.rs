@@ -1,4 +1,4 @@
-//! Losses put in, to see that they are found.
+//! Planted losses, to check that they are detected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::clients::{CLIENTS, Languages, Workload, calls, told};
 use super::known::{Known, Loaded};
 use super::sent::{Fate, Sent};
 
-/// A database in which some calls were made, one after the other.
+/// A database after some calls, made one after the other.
 struct Ran {
     database: Database,
     loaded: Loaded,
@@ -51,7 +51,7 @@ impl Ran {
         Self { database, loaded, sent }
     }
 
-    /// What is found after these statements, which are undone.
+    /// Anomalies found after these statements, which are undone.
     fn found_after(&self, statements: &[String], sent: &[Sent]) -> Vec<String> {
         let mut session = self.database.session();
         let run = |session: &mut Session, sql: &str| session.execute(sql, &[]).map(|answer| answer.affected);
@@ -66,7 +66,7 @@ impl Ran {
         found
     }
 
-    /// Position of the last call of a transaction that was committed and is like this.
+    /// Position of the last committed call of a transaction that satisfies `is`.
     fn last(&self, transaction: Transaction, is: impl Fn(&Sent, &str) -> bool) -> usize {
         let found = self.sent.iter().rposition(|sent| {
             let Fate::Committed(told) = &sent.fate else { return false };
@@ -86,7 +86,7 @@ fn int(sent: &Sent, argument: usize) -> i64 {
     value
 }
 
-/// Takes a whole order away, and its district's knowledge of it: the conditions hold.
+/// Removes a whole order, including its district's counter: the conditions still hold.
 fn without_order(w: i64, d: i64, o: i64) -> Vec<String> {
     let mut statements: Vec<String> = [("order_line", "ol"), ("new_order", "no"), ("orders", "o")]
         .iter()
@@ -97,7 +97,7 @@ fn without_order(w: i64, d: i64, o: i64) -> Vec<String> {
     statements
 }
 
-/// Takes a payment away with all that it did: the conditions hold.
+/// Removes a payment with all its effects: the conditions still hold.
 fn without_payment(paid: &Sent) -> Vec<String> {
     let [w, d, c_w, c_d] = [0, 1, 2, 3].map(|argument| int(paid, argument));
     let (c, amount) = (told_of(paid), &paid.call.arguments[6]);
@@ -116,7 +116,7 @@ fn without_payment(paid: &Sent) -> Vec<String> {
     ]
 }
 
-/// Makes an order as it was before its delivery, but for the customer's balance and count.
+/// Restores an order's state before its delivery, except the customer's balance and count.
 fn undelivered(w: i64, d: i64, o: i64) -> Vec<String> {
     vec![
         format!("UPDATE orders SET o_carrier_id = NULL WHERE o_w_id = {w} AND o_d_id = {d} AND o_id = {o}"),
@@ -125,7 +125,7 @@ fn undelivered(w: i64, d: i64, o: i64) -> Vec<String> {
     ]
 }
 
-/// The last of a delivery that was acknowledged: warehouse, district, order.
+/// The last order of an acknowledged delivery: warehouse, district, order.
 fn last_delivered(delivery: &Sent) -> (i64, i64, i64) {
     let (district, order) = told_of(delivery).rsplit(',').next().unwrap().split_once(':').unwrap();
     (int(delivery, 0), district.parse().unwrap(), order.parse().unwrap())
@@ -135,7 +135,7 @@ fn assert_found(found: &[String], expected: &str) {
     assert!(found.iter().any(|found| found.contains(expected)), "\"{expected}\" is not found, but {found:#?}");
 }
 
-/// The last update of a row that no other call has: position, row, column, value.
+/// The last update whose row and column no other call has: position, row, column, value.
 fn last_update(ran: &Ran) -> (usize, i64, i64, &str) {
     let of_ycsb = ran.sent.iter().enumerate().filter(|(_, sent)| sent.workload == Workload::Ycsb);
     let mut calls = HashMap::<i64, usize>::new();
@@ -146,7 +146,7 @@ fn last_update(ran: &Ran) -> (usize, i64, i64, &str) {
     (position, int(update, 0), int(update, 2), value)
 }
 
-/// A value as it was loaded.
+/// A value as loaded.
 fn loaded_value(key: i64, field: i64) -> String {
     ycsb::row(key.cast_unsigned())[field as usize + 1].to_string()
 }
@@ -176,7 +176,7 @@ fn each_loss_is_found() {
     cases.push((without_order(w, d, o), "was acknowledged and is lost"));
     cases.push((vec!["CALL new_order(1, 1, 1, '1:1:1', NULL)".to_owned()], "is not what anybody asked for"));
 
-    // The part of an order that is on the other partition.
+    // The part of an order on the other partition.
     let remote = &ran.sent[ran.last(Transaction::NewOrder, |sent, _| sent.is_remote())];
     let Value::Text(lines) = &remote.call.arguments[3] else { panic!("{remote:?}") };
     let away = format!(":{}:", int(remote, 0));
@@ -206,7 +206,7 @@ fn each_loss_is_found() {
     }
 }
 
-/// Transactions that are lost whole leave a database that keeps all conditions.
+/// Losing whole transactions leaves a database that satisfies all conditions.
 #[test]
 fn conditions_alone_would_not_do() {
     let ran = Ran::new(Languages { ycsb: Language::Sql, tpcc: Language::Lua });
@@ -220,7 +220,7 @@ fn conditions_alone_would_not_do() {
     }
 }
 
-/// Calls without an answer, and those that were refused.
+/// Calls without an answer, and refused ones.
 #[test]
 fn what_was_not_acknowledged_may_be_there_or_not_but_whole() {
     let ran = Ran::new(Languages::of(0));

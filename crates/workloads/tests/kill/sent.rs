@@ -1,4 +1,4 @@
-//! Requests that clients may have sent and answers that they got, as the parent knows them.
+//! Requests that clients may have sent, and their answers, as the parent knows them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -17,9 +17,9 @@ use super::clients::{CLIENTS, IN_FLIGHT, Languages, Workload, calls};
 pub struct Sent {
     pub workload: Workload,
     pub call: Call,
-    /// The line that it was made after; lines are counted over all processes, from 1.
+    /// The line after which it was made; lines are numbered over all processes, from 1.
     pub begin: u64,
-    /// The line that tells of its end. It was over before that, or else the process ended here.
+    /// The line that reports its end. It was over before that, or else the process ended here.
     pub end: u64,
     pub fate: Fate,
 }
@@ -40,25 +40,25 @@ impl Sent {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// And what the client was told.
+    /// Committed, with the client's answer.
     Committed(Box<str>),
     Refused,
-    /// Nobody was told: it is there, or it is not.
+    /// Unanswered: it may or may not be there.
     Unknown,
 }
 
-/// How a process is started and when it is killed.
+/// When and how a process is started and killed.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// A number that no other process of the test has.
+    /// A unique number of the process.
     pub process: u64,
     pub languages: Languages,
     pub loads: bool,
-    /// Whether it answers before it should.
+    /// Whether it answers too early.
     pub early: bool,
     /// Its output before it is killed.
     pub phase: &'static str,
-    /// And how long before.
+    /// Time from that output to the kill.
     pub wait: Duration,
 }
 
@@ -93,7 +93,7 @@ pub fn kill(directory: &Path, plan: Plan, line: &mut u64) -> Killed {
     understand(&lines, plan, line)
 }
 
-/// Whole lines; the last may be one that was killed.
+/// Whole lines; the kill may have cut off the last.
 fn read(stdout: impl Read, phase: &str, reached: &mpsc::Sender<()>) -> Vec<String> {
     let mut stdout = BufReader::new(stdout);
     let mut lines = Vec::new();
@@ -103,7 +103,7 @@ fn read(stdout: impl Read, phase: &str, reached: &mpsc::Sender<()>) -> Vec<Strin
             return lines;
         }
         if line == phase {
-            // Nobody waits any more if it came late.
+            // The receiver may have stopped waiting.
             let _ = reached.send(());
         }
         lines.push(line);
@@ -121,7 +121,7 @@ fn reply(line: &str) -> Option<(usize, u64, Fate)> {
     }
 }
 
-/// From lines to calls: each reply makes room for one more, and as many as have room may have been made.
+/// Converts lines to calls: each reply makes room for one more, so as many calls as have room may have been made.
 fn understand(lines: &[String], plan: Plan, line: &mut u64) -> Killed {
     let said = |phase: &str| lines.iter().any(|line| line == phase);
     let (recovered, loaded, ran) = (said("recovered"), said("loaded"), said("running"));

@@ -91,7 +91,7 @@ impl Tally {
         &self.last
     }
 
-    /// So many rounds must have seen so much, or they show little.
+    /// Checks that this many rounds have seen enough to be meaningful.
     pub fn expect_enough(&self, rounds: u64) {
         assert!(self.acknowledged() > rounds && self.records > 0 && self.working > 0, "{self:?}");
         if rounds >= 50 {

@@ -1,4 +1,4 @@
-//! YCSB: of each column of each row, which value may be there.
+//! YCSB: the values that each column of each row may have.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Write<'s> {
     begin: u64,
     end: u64,
     fate: &'s Fate,
-    /// Somebody was told that it is done, or has read it.
+    /// A client was told that it is done, or has read it.
     known: bool,
 }
 
@@ -37,10 +37,10 @@ impl Registers {
         Self(values)
     }
 
-    /// What is not as it has to be after these calls, if these registers were there before them.
+    /// Anomalies after these calls, if these registers were there before them.
     ///
-    /// A value has to be that of an update which was not refused, and which no known one came after. One came
-    /// after another if it was made after somebody was told of the other.
+    /// A value must come from an update that was not refused and that no known update followed. One update follows
+    /// another if it was made after a client was told of the other.
     pub fn anomalies(&self, after: &Self, sent: &[Sent]) -> Vec<String> {
         let sent: Vec<&Sent> = sent.iter().filter(|sent| sent.workload == Workload::Ycsb).collect();
         let mut writes: BTreeMap<Place, Vec<Write<'_>>> = BTreeMap::new();
@@ -64,7 +64,7 @@ impl Registers {
         found
     }
 
-    /// What a client read was done, whatever whoever did it was told.
+    /// A value that a client read was written, whatever its writer was told.
     fn read_by(&self, sent: &Sent, writes: &mut BTreeMap<Place, Vec<Write<'_>>>, found: &mut Vec<String>) {
         let (Fate::Committed(told), [Value::Int(key)]) = (&sent.fate, &*sent.call.arguments) else { return };
         for (field, read) in told.split(',').enumerate() {
@@ -100,7 +100,7 @@ impl Registers {
 fn update(sent: &Sent) -> Option<(Place, &str)> {
     match &*sent.call.arguments {
         [Value::Int(key), Value::Text(value), Value::Int(field)] => Some(((*key, *field as usize), value)),
-        // In SQL each column has a procedure of its own, behind that of reads.
+        // In SQL each column has a procedure of its own, after the reading one.
         [Value::Int(key), Value::Text(value)] => Some(((*key, sent.call.procedure - 1), value)),
         _ => None,
     }

@@ -1,22 +1,22 @@
 use std::fmt;
 
-/// How often operations fail, each once in so many times; 0 is never.
+/// How often operations fail: each once in this many times; 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Syncs of files and of the directory that fail.
     pub sync: u32,
-    /// Appends that find the disk full half-way.
+    /// Appends that find the disk full halfway.
     pub full: u32,
     /// Reads that fail.
     pub read: u32,
 }
 
-/// What ends a run.
+/// How a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process is gone; what it wrote is in the operating system's cache.
+    /// The process ends; its writes are in the operating system's cache.
     Process,
-    /// The machine is gone, and with it what was not synced.
+    /// The machine loses power, and with it everything that was not synced.
     Power,
 }
 
@@ -29,7 +29,7 @@ macro_rules! fault_counts {
         }
 
         impl FaultCounts {
-            /// Adds those of another disk.
+            /// Adds the counts of another disk.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
@@ -59,17 +59,17 @@ fault_counts! {
     crashes_in_rename,
     /// Crashes in the middle of a removal.
     crashes_in_remove,
-    /// Unsynced writes of which nothing was left.
+    /// Unsynced writes of which nothing remained.
     lost_writes,
-    /// Unsynced writes of which a part was left.
+    /// Unsynced writes of which a part remained.
     torn_writes,
-    /// Torn writes whose later sectors were left and earlier ones not.
+    /// Torn writes that kept later sectors and lost earlier ones.
     torn_writes_with_holes,
-    /// Files created, renamed or removed that were not.
+    /// Creations, renames and removals that were lost.
     lost_names,
     /// Syncs that failed.
     sync_failures,
-    /// Bytes readable after a failed sync that a power loss took.
+    /// Bytes readable after a failed sync that a power loss removed.
     lost_after_sync_failure,
     /// Appends to a full disk.
     disk_full,
@@ -79,7 +79,7 @@ fault_counts! {
     flipped_bits,
 }
 
-/// Prints one kind a line.
+/// One kind per line.
 impl fmt::Display for FaultCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, count) in self.kinds() {

@@ -113,7 +113,7 @@ fn one_bit_flips() {
     assert_ne!(bytes[usize::try_from(offset).unwrap()], 0);
 }
 
-/// Every operation of a small program is where the process ends, once for each of some seeds.
+/// Ends the process at every operation of a small program, once for each of several seeds.
 #[test]
 fn a_file_written_whole_is_there_or_not() {
     let mut counts = FaultCounts::default();

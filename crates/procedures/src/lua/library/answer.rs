@@ -9,7 +9,7 @@ use super::super::machine::L;
 use super::result::ResultSet;
 use super::value::value_at;
 
-/// What a procedure has returned, from a position to the top: a result as it is, or values as one row.
+/// Result of a procedure, from a position to the top of the stack: a result set unchanged, or other values as one row.
 pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<Answer> {
     let values = stack.top() - first + 1;
     if values <= 0 {

@@ -1,4 +1,4 @@
-//! Reading what a function of the library was given.
+//! Reads the arguments of library functions.
 
 use thermocline_lua::{Kind, Raised};
 use thermocline_types::Class;
@@ -18,7 +18,7 @@ pub fn bad(stack: &L<'_>, position: i32, function: &str, why: &str) -> Raised {
     stack.host().raise(stack, Class::Procedure.error(message))
 }
 
-/// What scripts call the type of a value.
+/// Type name of a value, as scripts see it.
 pub fn name_of(stack: &L<'_>, position: i32) -> &'static str {
     match stack.kind(position) {
         Kind::User => super::value::user_name(stack, position),
@@ -26,7 +26,7 @@ pub fn name_of(stack: &L<'_>, position: i32) -> &'static str {
     }
 }
 
-/// A string; a number is printed.
+/// A string, or a number converted to one.
 pub fn bytes<'a>(stack: &'a L<'_>, position: i32, function: &str) -> Result<&'a [u8], Raised> {
     match stack.kind(position) {
         Kind::Text(text) => Ok(text),
@@ -54,7 +54,7 @@ pub fn integer(stack: &L<'_>, position: i32, function: &str) -> Result<i64, Rais
     }
 }
 
-/// An integer, or what it is where there is none.
+/// An integer, or the default if the argument is missing.
 pub fn integer_or(stack: &L<'_>, position: i32, function: &str, default: i64) -> Result<i64, Raised> {
     match stack.kind(position) {
         Kind::Nil => Ok(default),
@@ -72,19 +72,19 @@ pub fn float(stack: &L<'_>, position: i32, function: &str) -> Result<f64, Raised
     }
 }
 
-/// A float as the integer that it is.
+/// The integer equal to a float, if there is one.
 pub fn whole(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "within the range of integers")]
     (value.floor() == value && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value))
         .then_some(value as i64)
 }
 
-/// A length or a position as scripts count.
+/// A length or position as a Lua integer.
 pub fn count(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// Appends a value as `tostring` has it. Addresses are never told.
+/// Appends a value as `tostring` prints it, but never an address.
 pub fn print(stack: &L<'_>, position: i32, out: &mut Buffer<'_, '_>) -> Result<(), Raised> {
     stack.scoped(|stack| {
         if stack.push_metamethod(position, b"__tostring") {

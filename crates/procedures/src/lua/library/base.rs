@@ -1,4 +1,4 @@
-//! Basic functions that Lua's own would not do for.
+//! Basic functions that replace Lua's own.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::super::machine::L;
 use super::Named;
 use super::arguments::{expected, integer};
 
-/// What scripts look for in vain, and why.
+/// Functions that scripts do not have, and why.
 const FORBIDDEN: [&str; 13] = [
     "_G",
     "collectgarbage",
@@ -39,14 +39,14 @@ pub const FUNCTIONS: &[Named] = &[
     ("setmetatable", setmetatable),
 ];
 
-/// Sees an error on its way out of a procedure.
+/// Message handler for errors on their way out of a procedure.
 fn handler(stack: &L<'_>) -> Result<i32, Raised> {
     stack.host().note_line(stack);
     stack.set_top(1);
     Ok(1)
 }
 
-/// Raises again what has ended the transaction.
+/// Raises again the error that has ended the transaction.
 fn check(stack: &L<'_>) -> Result<i32, Raised> {
     let machine = stack.host();
     if machine.has_failed() || machine.meter_of().is_exhausted() {
@@ -87,7 +87,7 @@ fn rawset(stack: &L<'_>) -> Result<i32, Raised> {
     if stack.kind(1) != Kind::Table {
         return Err(expected(stack, 1, "rawset", "table"));
     }
-    // Such as the library's tables, which all calls share.
+    // For example the library's tables, which all calls share.
     if stack.push_metamethod(1, b"__metatable") {
         return Err(stack.host().raise(stack, Class::Procedure.error("rawset of a protected table")));
     }
@@ -102,7 +102,7 @@ fn rawset(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// What a global is that nobody has set.
+/// `__index` of the globals, for names that are not set.
 fn missing(stack: &L<'_>) -> Result<i32, Raised> {
     if let Kind::Text(name) = stack.kind(2)
         && let Some(name) = FORBIDDEN.iter().find(|known| known.as_bytes() == name)
@@ -122,7 +122,7 @@ fn metafield(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// A key that has a place in an order.
+/// A key of a type that has an order.
 #[derive(Debug, Clone, PartialEq)]
 enum Key {
     Boolean(bool),
@@ -132,7 +132,7 @@ enum Key {
 }
 
 impl Key {
-    /// The key at a position; the name of its type if it has no place in an order.
+    /// The key at a position; the name of its type if it has no order.
     fn at(stack: &L<'_>, position: i32) -> Result<Result<Self, &'static str>, Raised> {
         stack.scoped(|stack| {
             Ok(match stack.kind(position) {
@@ -145,7 +145,7 @@ impl Key {
         })
     }
 
-    /// Bytes that it has next to itself.
+    /// Bytes that it holds on the heap.
     fn byte_size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -183,7 +183,7 @@ impl Key {
     }
 }
 
-/// A float that is a key is no integer.
+/// A float used as a key never equals an integer.
 #[expect(clippy::cast_possible_truncation, reason = "within the range of integers")]
 fn compare_mixed(integer: i64, float: f64) -> Ordering {
     if float >= 9_223_372_036_854_775_808.0 {
@@ -195,8 +195,8 @@ fn compare_mixed(integer: i64, float: f64) -> Ordering {
     }
 }
 
-/// Goes through the keys of the table at 1, in the order of Lua's memory. All of them are seen before one without
-/// an order is an error, so that it is the same error.
+/// Visits the keys of the table at 1, in the order of Lua's memory. Visits all of them before it reports one without an
+/// order, so that the error is always the same.
 fn for_each_key(stack: &L<'_>, mut with: impl FnMut(Key) -> usize) -> Result<(), Raised> {
     let (mut disordered, mut seen, mut bytes): (Option<&str>, usize, usize) = (None, 0, 0);
     stack.push_nil();
@@ -225,7 +225,7 @@ fn for_each_key(stack: &L<'_>, mut with: impl FnMut(Key) -> usize) -> Result<(),
     }
 }
 
-/// An array of a table's keys in their order.
+/// Sorted array of a table's keys.
 fn keys(stack: &L<'_>) -> Result<i32, Raised> {
     stack.set_top(1);
     let mut keys = Vec::new();
@@ -234,7 +234,7 @@ fn keys(stack: &L<'_>) -> Result<i32, Raised> {
         keys.push(key);
         bytes
     })?;
-    // Numbers of comparisons are of the order of n log n.
+    // Sorting takes about n log n comparisons.
     let depth = usize::BITS - keys.len().leading_zeros();
     stack.host().spend(stack, keys.len() * (depth as usize / 4))?;
     keys.sort_unstable_by(Key::compare);
@@ -281,7 +281,7 @@ fn next(stack: &L<'_>) -> Result<i32, Raised> {
     }
 }
 
-/// A random number of the transaction: a float less than 1, or an integer between two.
+/// Random number of the transaction: a float in [0, 1), or an integer between two bounds.
 fn random(stack: &L<'_>) -> Result<i32, Raised> {
     let machine = stack.host();
     let bits = machine.transact(stack, |context| Ok(context.random()))?;
@@ -304,7 +304,7 @@ fn random(stack: &L<'_>) -> Result<i32, Raised> {
         return Err(super::arguments::bad(stack, stack.top().min(2), "random", "interval is empty"));
     }
     let span = high.wrapping_sub(low).cast_unsigned();
-    // Multiplied rather than divided; the bias is below what 2^-64 times the span could show.
+    // Multiplies instead of dividing; the bias is below 2^-64 times the span.
     let offset = u64::try_from((u128::from(bits) * (u128::from(span) + 1)) >> 64).unwrap_or(0);
     stack.push_integer(low.wrapping_add(offset.cast_signed()));
     Ok(1)

@@ -3,7 +3,7 @@ use thermocline_types::Error;
 
 use super::super::machine::L;
 
-/// A string that is being made; it takes instructions, and no more memory than there is.
+/// A string under construction; it costs instructions, and takes no more memory than there is.
 pub struct Buffer<'b, 's> {
     stack: &'b L<'s>,
     bytes: Vec<u8>,
@@ -20,10 +20,10 @@ impl<'b, 's> Buffer<'b, 's> {
         Ok(())
     }
 
-    /// Makes sure that so many bytes more may be had.
+    /// Checks that this many more bytes may be allocated.
     pub fn reserve(&mut self, more: usize) -> Result<(), Raised> {
         let (held, machine) = (self.bytes.len(), self.stack.host());
-        // Twice, because Lua copies the string when it is done.
+        // Doubled, because Lua copies the finished string.
         if !self.stack.may_hold(held.saturating_add(more).saturating_mul(2)) {
             let message = format!("no memory for a string of {} bytes", held.saturating_add(more));
             return Err(machine.abort(self.stack, Error::OutOfMemory(message.into())));
@@ -31,7 +31,7 @@ impl<'b, 's> Buffer<'b, 's> {
         machine.spend(self.stack, 1 + more / 64)
     }
 
-    /// Takes instructions for what was done to make the string.
+    /// Spends instructions for work on the string.
     pub fn spend(&self, instructions: usize) -> Result<(), Raised> {
         self.stack.host().spend(self.stack, instructions)
     }

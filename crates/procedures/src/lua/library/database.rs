@@ -1,4 +1,4 @@
-//! `db`.
+//! The library table `db`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::value::{push_cell, push_timestamp, push_value, value_at, value_of};
 use super::{Named, decimal, moment};
 use crate::Context;
 
-/// Instructions that a statement counts as, besides the rows that it counts itself.
+/// Instructions charged for a statement, besides the rows that it counts itself.
 const INSTRUCTIONS_OF_A_STATEMENT: usize = 50;
-/// Parameters of a statement for which there is a place without asking for memory.
+/// Parameters of a statement that fit without an allocation.
 const PARAMETERS_AT_HAND: usize = 12;
-/// Bytes of cells that a result of `db.rows` begins with at most.
+/// Maximum initial bytes of cells of a `db.rows` result.
 const ROWS_BYTES_AT_ONCE: usize = 16 << 10;
-/// Values of a row that are on the stack together.
+/// Values of a row that are on the stack at the same time.
 const CELLS_AT_ONCE: usize = 16;
 
 pub const FUNCTIONS: &[Named] = &[
@@ -47,7 +47,7 @@ pub const FUNCTIONS: &[Named] = &[
     ("values", values),
 ];
 
-/// Methods of what `db.prepare` gives.
+/// Methods of the statements that `db.prepare` returns.
 pub const STATEMENT_FUNCTIONS: &[Named] = &[
     ("execute", execute),
     ("execute_each", execute_each),
@@ -61,7 +61,7 @@ pub const STATEMENT_FUNCTIONS: &[Named] = &[
 /// Parameters of one run.
 type Parameters = SmallVec<[Value; PARAMETERS_AT_HAND]>;
 
-/// Runs the statement that the first argument is, or names, with the others as parameters.
+/// Runs the statement given or named by the first argument, with the other arguments as parameters.
 fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
     with_statement(stack, name, 1, |context, statement| {
         let environment = context.environment();
@@ -74,7 +74,7 @@ fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
     })
 }
 
-/// Runs it for each of the sets of parameters in the table that is the second argument.
+/// Runs it for each set of parameters in the table in the second argument.
 fn run_each(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
     if !stack.is_table(2) {
         return Err(expected(stack, 2, name, "table"));
@@ -122,7 +122,7 @@ fn parameter(
     environment: &Environment,
 ) -> thermocline_types::Result<Value> {
     let kind = stack.kind(position);
-    // What most are.
+    // The common case.
     if let Kind::Integer(number) = kind {
         return Ok(Value::Int(number));
     }
@@ -135,7 +135,7 @@ fn parameter(
     Ok(value)
 }
 
-/// The parameters of one of the runs: an element of the table at 2. What is missing at its end is NULL.
+/// Parameters of one run: an element of the table at 2. Missing ones at its end are NULL.
 fn set(
     stack: &L<'_>,
     run: usize,
@@ -167,7 +167,7 @@ fn set(
     })
 }
 
-/// Does something, and removes what it pushed.
+/// Runs a function and pops everything that it pushed.
 fn pushing<T>(stack: &L<'_>, run: impl FnOnce(&L<'_>) -> thermocline_types::Result<T>) -> thermocline_types::Result<T> {
     let done = stack.scoped(|stack| Ok(run(stack)));
     done.unwrap_or_else(|_: Raised| Err(Error::internal("an error of Lua where none is raised")))
@@ -198,7 +198,7 @@ fn query_each(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// `db.execute_each(sql, {{1, 2}, {3, 4}})`: how many rows all runs have changed.
+/// `db.execute_each(sql, {{1, 2}, {3, 4}})`: number of rows that all runs have changed.
 fn execute_each(stack: &L<'_>) -> Result<i32, Raised> {
     let (_, Outcome { affected, .. }) = run_each(stack, "execute_each")?;
     stack.push_integer(i64::try_from(affected).unwrap_or(i64::MAX));
@@ -265,7 +265,7 @@ fn prepare(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// Calls another procedure as a part of this transaction.
+/// Calls another procedure as part of this transaction.
 fn call(stack: &L<'_>) -> Result<i32, Raised> {
     let name = bytes(stack, 1, "call")?;
     let answer = stack.host().transact(stack, |context| {
@@ -373,7 +373,7 @@ fn push_cells(
                         out.push_within(value, memory)
                     });
                     pushed.map_err(|error| match error {
-                        // Whether there is memory must not be seen by a script.
+                        // A script must not be able to see whether there is memory.
                         Error::OutOfMemory(_) => machine.abort(stack, error),
                         error => machine.raise(stack, error),
                     })
@@ -389,7 +389,7 @@ fn push_cells(
     Err(machine.abort(stack, Error::OutOfMemory(message.into())))
 }
 
-/// The type of a column that holds one more value.
+/// Type of a column that holds one more value.
 fn common(known: Option<DataType>, value: ValueRef<'_>, name: &str) -> thermocline_types::Result<Option<DataType>> {
     match (known, value.data_type()) {
         (known, None) => Ok(known),

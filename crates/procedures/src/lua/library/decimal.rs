@@ -68,18 +68,18 @@ fn calculate_one(stack: &L<'_>, of: impl Fn(Decimal) -> EngineResult<Decimal>) -
 }
 
 fn compare(stack: &L<'_>, is: impl Fn(Ordering) -> bool) -> Result<i32, Raised> {
-    // What is no number equals no decimal, and `==` of Lua raises no error.
+    // A value that is not a number equals no decimal, and Lua's `==` raises no error.
     stack.push_boolean(is(operand(stack, 1)?.cmp(&operand(stack, 2)?)));
     Ok(1)
 }
 
-/// The largest whole number that is not larger than the quotient, as Lua's `//`.
+/// Largest integer not above the quotient, like Lua's `//`.
 fn floor_divide(left: Decimal, right: Decimal) -> EngineResult<Decimal> {
     let rest = modulo(left, right)?;
     left.minus(rest)?.divide(right)?.rescale(0)
 }
 
-/// The rest with the divisor's sign, as Lua's `%`.
+/// Remainder with the divisor's sign, like Lua's `%`.
 fn modulo(left: Decimal, right: Decimal) -> EngineResult<Decimal> {
     let rest = left.remainder(right)?;
     if rest.units() != 0 && rest.is_negative() != right.is_negative() { rest.plus(right) } else { Ok(rest) }

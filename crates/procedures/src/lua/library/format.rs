@@ -1,4 +1,4 @@
-//! `string.format`: of our own, because C's prints addresses and differs in details between libraries.
+//! `string.format`, implemented here because C's prints addresses and differs in details between libraries.
 
 use thermocline_lua::{Kind, Raised};
 use thermocline_types::Decimal;
@@ -7,7 +7,7 @@ use super::super::machine::L;
 use super::arguments::{bad, bytes, expected, float, integer, print};
 use super::buffer::Buffer;
 
-/// What stands between `%` and the letter.
+/// Flags, width and precision between `%` and the letter.
 #[derive(Debug, Default)]
 struct Spec {
     left: bool,
@@ -138,7 +138,7 @@ fn one(stack: &L<'_>, position: i32, spec: &Spec, letter: u8, out: &mut Buffer<'
     }
 }
 
-/// At least as many digits as the precision says.
+/// Pads to at least as many digits as the precision.
 fn digits(text: String, precision: Option<usize>) -> String {
     match precision {
         Some(precision) if precision > text.len() => "0".repeat(precision - text.len()) + &text,
@@ -158,7 +158,7 @@ impl Spec {
         out.push(text)
     }
 
-    /// A number with its sign, filled up with zeros if that is wanted and `may_fill`.
+    /// A number with its sign, padded with zeros if requested and `may_fill`.
     fn number(
         &self,
         out: &mut Buffer<'_, '_>,
@@ -167,7 +167,7 @@ impl Spec {
         digits: &str,
         may_fill: bool,
     ) -> Result<(), Raised> {
-        // Long numbers are long sums.
+        // Formatting long numbers takes long sums.
         out.spend(digits.len() / 4)?;
         let sign = match negative {
             true => "-",
@@ -189,7 +189,7 @@ fn exponential(value: f64, precision: usize) -> String {
     format!("{mantissa}e{sign}{exponent:0>2}")
 }
 
-/// The shorter of `%e` and `%f`, as C has it.
+/// The shorter of `%e` and `%f`, as in C.
 fn general(value: f64, precision: usize, keeps_zeros: bool) -> String {
     let precision = precision.max(1);
     let text = exponential(value, precision - 1);

@@ -1,4 +1,4 @@
-//! What scripts find: Lua's own library as far as it is deterministic, what takes the place of the rest, and `db`.
+//! The library of scripts: the deterministic part of Lua's own, replacements for the rest, and `db`.
 //!
 //! | ours | why not Lua's own |
 //! |---|---|
@@ -29,7 +29,7 @@ use thermocline_lua::{Function, Library, Raised, Reference, c_name};
 
 use super::machine::{L, Machine};
 
-/// The part of the library that is in Lua. It gets the tables of [`MODULES`] in their order, and Lua's own.
+/// The part of the library written in Lua. It receives the tables of [`MODULES`] in order, and Lua's own.
 const PRELUDE: &str = include_str!("prelude.lua");
 
 type Named = (&'static str, Function<Machine>);
@@ -46,12 +46,12 @@ const MODULES: [&[Named]; 7] = [
 
 const LIBRARIES: [Library; 5] = [Library::Base, Library::Coroutine, Library::Math, Library::String, Library::Table];
 
-/// What the library keeps in Lua.
+/// Values that the library keeps in Lua.
 #[derive(Debug)]
 pub struct Kept {
-    /// The function that sees errors on their way out of a procedure.
+    /// Message handler for errors on their way out of a procedure.
     pub handler: Reference,
-    /// The metatable of each call's globals, and those of the values that Rust gives.
+    /// Metatable of each call's globals, and metatables of the values that Rust provides.
     pub globals: Reference,
     pub decimal: Reference,
     pub date: Reference,
@@ -65,7 +65,7 @@ pub fn functions() -> Vec<Function<Machine>> {
     MODULES.iter().flat_map(|module| module.iter().map(|(_, function)| *function)).collect()
 }
 
-/// Fills a new machine.
+/// Installs the library in a new machine.
 pub fn open(stack: &L<'_>) -> Result<Kept, Raised> {
     let prelude = stack.load(PRELUDE, &c_name("=(library)"))?;
     stack.push_nil();
@@ -82,7 +82,7 @@ pub fn open(stack: &L<'_>) -> Result<Kept, Raised> {
     LIBRARIES.iter().for_each(|library| stack.push_library(*library));
     stack.call(i32::try_from(MODULES.len() + LIBRARIES.len()).unwrap_or(0), 8, 0)?;
     stack.forget(prelude);
-    // On the stack now, from the top: the handler, and the metatables of globals and of each type.
+    // On the stack now, from the top: the handler, then the metatables of globals and of each type.
     let handler = stack.keep();
     let globals = stack.keep();
     let decimal = stack.keep();

@@ -48,7 +48,7 @@ fn out_of_range(stack: &L<'_>) -> Raised {
     stack.host().raise(stack, Class::InvalidDatetime.error("a date outside of the years 1 to 9999"))
 }
 
-/// Pushes a date or a timestamp, if it is one of the years 1 to 9999.
+/// Pushes a date or timestamp; an error outside the years 1 to 9999.
 fn push(stack: &L<'_>, micros: i64, is_date: bool) -> Result<i32, Raised> {
     let days = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| out_of_range(stack))?;
     let bounds = (from_civil(1, 1, 1), from_civil(9999, 12, 31));
@@ -63,7 +63,7 @@ fn push(stack: &L<'_>, micros: i64, is_date: bool) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// A date and days, or a timestamp and microseconds.
+/// A date plus days, or a timestamp plus microseconds.
 fn shifted(stack: &L<'_>, sign: i64) -> Result<i32, Raised> {
     let (position, other) = if moment(stack, 1).is_some() { (1, 2) } else { (2, 1) };
     let Some((micros, is_date)) = moment(stack, position) else { return Err(wanted(stack, position)) };
@@ -73,7 +73,7 @@ fn shifted(stack: &L<'_>, sign: i64) -> Result<i32, Raised> {
     push(stack, sum.ok_or_else(|| out_of_range(stack))?, is_date)
 }
 
-/// Days between two dates, microseconds between two timestamps, or an earlier one.
+/// Days between two dates, microseconds between two timestamps, or an earlier date or timestamp.
 fn difference(stack: &L<'_>) -> Result<i32, Raised> {
     match (moment(stack, 1), moment(stack, 2)) {
         (Some((left, true)), Some((right, true))) => stack.push_integer((left - right) / MICROS_PER_DAY),

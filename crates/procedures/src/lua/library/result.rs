@@ -1,4 +1,4 @@
-//! What `db.query` gives: rows that are made into tables when a script looks at them.
+//! Results of `db.query`, whose rows become tables when a script reads them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,10 +19,10 @@ pub const FUNCTIONS: &[Named] = &[("__index", index), ("__len", len), ("__newind
 pub struct ResultSet {
     columns: Arc<[OutputColumn]>,
     rows: RefCell<Rows>,
-    /// What `rows` are counted with.
+    /// Meter that counts the memory of `rows`.
     meter: Rc<Meter>,
     bytes: usize,
-    /// Of these, what the rows have told of themselves.
+    /// Part of `bytes` that the rows charge to the budget themselves.
     told: usize,
 }
 
@@ -33,7 +33,7 @@ impl Drop for ResultSet {
 }
 
 impl ResultSet {
-    /// Rows, counted as memory of the script.
+    /// A result, counted as memory of the script.
     fn new(stack: &L<'_>, columns: Arc<[OutputColumn]>, rows: Rows) -> Self {
         let (meter, told) = (Rc::clone(stack.host().meter_of()), rows.charged_bytes());
         let bytes = rows.byte_size().max(told);
@@ -41,7 +41,7 @@ impl ResultSet {
         Self { columns, rows: RefCell::new(rows), meter, bytes, told }
     }
 
-    /// Pushes the values of a row by its number, from 1 on; how many they are, none if there is no such row.
+    /// Pushes the values of a row by its number, from 1 on; returns how many, none if there is no such row.
     pub fn push_values(&self, stack: &L<'_>, number: i64) -> Result<i32, Raised> {
         let rows = self.rows.borrow();
         match position(&rows, number) {
@@ -50,14 +50,14 @@ impl ResultSet {
         }
     }
 
-    /// The same for a client. It is the last that is done with it.
+    /// The same result for a client. The script does not use it afterwards.
     pub fn to_answer(&self) -> Answer {
         let rows = self.rows.take();
         Answer { columns: Arc::clone(&self.columns), affected: rows.len() as u64, rows }
     }
 }
 
-/// Pushes the values of a row, one behind the other; how many they are.
+/// Pushes the values of a row in order; returns how many.
 pub fn push_cells_of(stack: &L<'_>, rows: &Rows, row: usize) -> Result<i32, Raised> {
     let width = i32::try_from(rows.width()).unwrap_or(i32::MAX);
     if !stack.has_space(width) {
@@ -90,7 +90,7 @@ pub fn push_row(stack: &L<'_>, columns: &[OutputColumn], rows: &Rows, row: usize
     }
 }
 
-/// Where the row of a number is, from 1 on.
+/// Index of the row with a number, counted from 1.
 fn position(rows: &Rows, number: i64) -> Option<usize> {
     let row = usize::try_from(number).ok()?.checked_sub(1)?;
     (row < rows.len()).then_some(row)
@@ -106,7 +106,7 @@ fn len(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// `result[1]` is the first row; `result.columns` the names.
+/// `result[1]` is the first row; `result.columns` holds the names.
 fn index(stack: &L<'_>) -> Result<i32, Raised> {
     let result = of(stack)?;
     match stack.kind(2) {

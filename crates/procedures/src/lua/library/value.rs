@@ -1,4 +1,4 @@
-//! SQL's values and Lua's.
+//! Conversion between values of SQL and of Lua.
 
 use thermocline_lua::Kind;
 use thermocline_statements::Rows;
@@ -21,9 +21,9 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
         ValueRef::Bytes(bytes) => stack.push_bytes(bytes),
         ValueRef::Decimal(value) => push_decimal(stack, value),
         ValueRef::Date(days) => push_date(stack, days),
-        // One with a time zone is a timestamp in UTC.
+        // A timestamp with time zone becomes a timestamp in UTC.
         ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros) => push_timestamp(stack, micros),
-        // As text, which a parameter of the type takes.
+        // As text, which parameters of these types accept.
         ValueRef::Interval(_) | ValueRef::Uuid(_) => stack.push_bytes(value.to_string().as_bytes()),
         ValueRef::Jsonb(document) => stack.push_bytes(document.as_bytes()),
     }
@@ -53,7 +53,7 @@ pub fn push_timestamp(stack: &L<'_>, micros: i64) {
     }
 }
 
-/// Pushes a value of a result. Texts go as their bytes.
+/// Pushes a cell of a result. Texts become their bytes.
 #[inline]
 pub fn push_cell(stack: &L<'_>, rows: &Rows, row: usize, column: usize) {
     match rows.text_bytes(row, column) {
@@ -62,17 +62,17 @@ pub fn push_cell(stack: &L<'_>, rows: &Rows, row: usize, column: usize) {
     }
 }
 
-/// The value at a position, for a parameter of this type if one is known.
+/// The value at a position, for a parameter of the wanted type if that is known.
 #[inline]
 pub fn value_at(stack: &L<'_>, position: i32, wanted: Option<DataType>) -> Result<Value> {
     match stack.kind(position) {
-        // What most are.
+        // The common case.
         Kind::Integer(value) => Ok(Value::Int(value)),
         kind => value_of(stack, position, kind, wanted).map(ValueRef::to_value),
     }
 }
 
-/// The value of what is at a position, with its text or bytes where Lua has them.
+/// The value at a position, borrowing its text or bytes from Lua.
 #[inline]
 pub fn value_of<'a>(stack: &L<'_>, position: i32, kind: Kind<'a>, wanted: Option<DataType>) -> Result<ValueRef<'a>> {
     Ok(match kind {
@@ -100,7 +100,7 @@ fn user_value(stack: &L<'_>, position: i32) -> Option<ValueRef<'static>> {
     stack.user::<Timestamp>(position).map(|Timestamp(micros)| ValueRef::Timestamp(*micros))
 }
 
-/// What scripts call the type of a value of Rust.
+/// Type name of a value of Rust, as scripts see it.
 pub fn user_name(stack: &L<'_>, position: i32) -> &'static str {
     if stack.is_user::<Decimal>(position) {
         "decimal"

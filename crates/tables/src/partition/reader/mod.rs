@@ -8,10 +8,9 @@
 //!                               +-- its table is dropped --> failed
 //! ```
 //!
-//! This is how an analytic query sees rows. A step runs in the partition's thread, between two of its
-//! transactions, and hands rows to a [`RowSink`]; how large it is says how long transactions wait.
-//! Whoever reads too slowly holds what changed meanwhile, on its own account: transactions neither wait
-//! for it nor fail because of it.
+//! Analytic queries read rows in this way. A step runs in the partition's thread, between two of its transactions, and
+//! hands rows to a [`RowSink`]; its size determines how long transactions wait. A slow reader pays for the images of
+//! rows that change meanwhile: transactions neither wait for it nor fail because of it.
 
 mod table_read;
 

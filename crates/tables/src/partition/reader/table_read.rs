@@ -10,28 +10,28 @@ use crate::partition::Partition;
 use crate::schema::TableDefinition;
 use crate::table::{Change, Layout, Row, ScanFrontier, Table};
 
-/// Takes the rows of one table and one partition.
+/// Receiver of the rows of one table in one partition.
 ///
-/// It is called in the partition's thread, while no transaction runs there, so it should do little more
-/// than copy. After an error it is not called again.
+/// Called in the partition's thread, while no transaction runs there, so it should do little more than copy. It is not
+/// called again after an error.
 pub trait RowSink: Send {
-    /// One more row. Rows come in no particular order.
+    /// Receives a row. Rows come in no particular order.
     fn row(&mut self, row: Row<'_>) -> Result<()>;
 
-    /// Whether a step should end here although it could take more rows: transactions have waited enough.
+    /// Whether a step should end here although the sink could take more rows, because transactions have waited enough.
     fn pauses(&self) -> bool {
         false
     }
 
-    /// No more rows come.
+    /// Called after the last row.
     fn finish(&mut self) -> Result<()>;
 }
 
-/// A table that is to be read, with a sink for each partition.
+/// A table to be read, with a sink for each partition.
 pub struct ReadRequest {
-    /// The table as the reader knows it. Columns that were added since do no harm.
+    /// Definition known to the reader. Columns added since are ignored.
     pub table: Arc<TableDefinition>,
-    /// Makes the sink of a partition. Of a replicated table only partition 0 is read.
+    /// Creates the sink of a partition. A replicated table is read from partition 0 only.
     pub sink: Box<dyn FnMut(PartitionId) -> Box<dyn RowSink> + Send>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for ReadRequest {
 pub enum ReadStep {
     /// There is more to read.
     More,
-    /// There is more to read, and the partition had no time for it: its queue is full.
+    /// There is more to read, but the partition's queue is full.
     Busy,
     /// The sink has all rows.
     Done,
@@ -55,7 +55,7 @@ pub enum ReadStep {
 /// State shared by the partition and the reader.
 pub type SharedRead = Arc<Mutex<TableRead>>;
 
-/// The reading of one table in one partition.
+/// Reading of one table in one partition.
 pub struct TableRead {
     definition: Arc<TableDefinition>,
     unread: ScanFrontier,
@@ -71,8 +71,8 @@ impl fmt::Debug for TableRead {
 }
 
 impl ReadRequest {
-    /// The reading of a partition, which begins as the partition is now; `None` if another partition has
-    /// the same rows and is read.
+    /// Begins to read a partition in its current state; `None` if another partition has the same rows and is read
+    /// instead.
     pub(crate) fn begin(&mut self, partition: &Partition) -> Result<Option<TableRead>> {
         if self.table.partition_by.is_none() && partition.id() != PartitionId(0) {
             return Ok(None);
@@ -83,7 +83,7 @@ impl ReadRequest {
     }
 }
 
-/// The table that a definition means, if it is still there.
+/// The current table of a definition, if it still exists.
 fn current<'a>(definition: &TableDefinition, partition: &'a Partition) -> Result<&'a Table> {
     let same = |table: &&Table| {
         let now = table.definition();
@@ -96,10 +96,10 @@ fn gone(definition: &TableDefinition) -> Error {
     Error::Retry(format!("table \"{}\" was dropped while a query was about to read it", definition.name).into())
 }
 
-/// Rows between two looks at whether a reader was stopped.
+/// Rows between two checks of the interrupt.
 const LOOK_EVERY_IDS: u32 = 4096;
 
-/// Reads all rows, unless it is stopped.
+/// Reads all rows, unless it is interrupted.
 pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &Interrupt) -> Result<()> {
     match request.begin(partition)? {
         None => Ok(()),
@@ -114,12 +114,12 @@ pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &In
 }
 
 impl TableRead {
-    /// Whether it is of this table, and wants to know of its changes.
+    /// Whether it needs to know of a change of this table.
     fn wants(&self, change: &Change<'_>) -> bool {
         self.sink.is_some() && self.definition.id == change.table
     }
 
-    /// Whether nobody waits for rows any more.
+    /// Whether it needs no more rows.
     pub fn is_over(&self) -> bool {
         self.sink.is_none()
     }
@@ -129,7 +129,7 @@ impl TableRead {
         self.sink = None;
     }
 
-    /// A transaction changed a row.
+    /// Handles a change of a row.
     pub fn changed(&mut self, change: Change<'_>, layout: &Layout) {
         if !self.wants(&change) || !self.unread.mark(change.id) {
             return;
@@ -141,7 +141,7 @@ impl TableRead {
         }
     }
 
-    /// Its table is dropped.
+    /// Handles the drop of its table.
     pub fn dropped(&mut self, table: &TableDefinition) {
         if self.sink.is_some() && self.definition.id == table.id {
             self.fail(Error::Retry(format!("table \"{}\" was dropped while a query read it", table.name).into()));
@@ -153,7 +153,7 @@ impl TableRead {
         self.failed = Some(error);
     }
 
-    /// Looks at up to so many ids and hands on the rows.
+    /// Visits up to `ids` ids and hands on their rows.
     pub fn step(&mut self, partition: &Partition, ids: u32) -> Result<ReadStep> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

@@ -7,22 +7,22 @@ use crate::table::row::Row;
 use crate::table::table::Table;
 use crate::table::tuple_ids::TupleId;
 
-/// An index that is being built. Nothing reads it.
+/// An index under construction, which is not read yet.
 ///
-/// Who writes is never refused because of it: two rows with one key of a unique index are both added, and counted, for
-/// one of them may be gone when its transaction ends.
+/// It never refuses a write: two rows with one key of a unique index are both added, and counted, because one of them
+/// may be gone when its transaction ends.
 ///
-/// Invariants: a row that was entered has exactly one entry, or is counted in `unkeyed`; `repeated` is the sum of rows
-/// less one over all keys that no two rows may have.
+/// Invariants: an entered row has exactly one entry, or is counted in `unkeyed`; `repeated` is the sum, over all unique
+/// keys, of their rows less one.
 #[derive(Debug)]
 pub(in crate::table) struct BuildingIndex {
     index: Index,
     repeated: usize,
-    /// The key that was last counted there.
+    /// The last key counted there.
     repeated_key: Vec<u8>,
     /// Rows whose key is too long.
     unkeyed: usize,
-    /// Why the last one was.
+    /// Error of the last one.
     unkeyed_error: Option<Error>,
     /// A row's entry before a change, and after it.
     before: Entry,
@@ -33,7 +33,7 @@ pub(in crate::table) struct BuildingIndex {
 #[derive(Debug, Default)]
 struct Entry {
     key: Vec<u8>,
-    /// Whether no other row may have the key.
+    /// Whether the key must be unique.
     distinct: bool,
     /// Why there is no key; `None` if there is one.
     error: Option<Error>,
@@ -73,12 +73,12 @@ impl BuildingIndex {
         self.index.definition()
     }
 
-    /// Bytes that are charged for it.
+    /// Bytes charged for it.
     pub fn bytes(&self) -> usize {
         self.index.bytes()
     }
 
-    /// Bytes of the key that was entered last.
+    /// Bytes of the last entered key.
     pub fn last_bytes(&self) -> usize {
         self.after.key.len()
     }
@@ -93,7 +93,7 @@ impl BuildingIndex {
     }
 
     /// # Errors
-    /// If there is no memory for it; it is of no more use then.
+    /// If there is no memory for it; the build is unusable then.
     pub fn enter(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) -> Result<()> {
         self.after.read(&self.index, row);
         self.add_after(id, budget)
@@ -122,7 +122,7 @@ impl BuildingIndex {
             self.unkeyed_error = Some(error);
             return Ok(());
         }
-        // Not even where rows come back: they can do without an index that there is not.
+        // Memory may be refused even for restored rows, which do not depend on an unfinished index.
         let mut added = self.index.insert(key, *distinct, id, budget, Growth::Asked);
         if added == Ok(false) {
             self.repeated += 1;
@@ -145,7 +145,7 @@ impl BuildingIndex {
         }
     }
 
-    /// An error if the rows cannot have the index.
+    /// An error if the rows violate the index.
     pub fn check(&self, table: &TableDefinition) -> Result<()> {
         if let Some(error) = self.unkeyed_error.as_ref().filter(|_| self.unkeyed > 0) {
             return Err(error.clone());
@@ -153,7 +153,7 @@ impl BuildingIndex {
         if self.repeated == 0 {
             return Ok(());
         }
-        // It may have gone, and another one is left.
+        // It may have been removed while another duplicate remains.
         let is_there = self.index.lookup(&self.repeated_key).nth(1).is_some();
         let key = if is_there { self.index.key_text(&self.repeated_key) } else { "(...)".into() };
         Err(Error::duplicate_key(&table.name, &self.definition().name, key))
@@ -164,7 +164,7 @@ impl BuildingIndex {
         self.index
     }
 
-    /// Checks the invariants with the rows that it has met; an error says what is wrong.
+    /// Checks the invariants against the entered rows; the error describes a violation.
     pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
         let (mut entries, mut repeated, mut unkeyed) = (0, 0, 0);
         let mut entry = Entry::default();

@@ -11,10 +11,10 @@ use crate::table::slab::{Item, Slabs};
 use crate::table::table::{HEADER_BYTES, ROW_BYTES_MAX, Table, rows_for};
 use crate::table::tuple_ids::TupleId;
 
-/// Rows with further columns, which take the place of the table's when all of them are there.
+/// Rows with further columns, which replace the table's rows when all are complete.
 ///
-/// Invariants: a row that was entered has a slot with its header and its image of the new layout, or is counted in
-/// `unfit`; `entries` is how many have one.
+/// Invariants: an entered row has a slot with its header and its image in the new layout, or is counted in `unfit`;
+/// `entries` is the number with a slot.
 #[derive(Debug)]
 pub(in crate::table) struct BuildingRows {
     definition: Arc<TableDefinition>,
@@ -26,9 +26,9 @@ pub(in crate::table) struct BuildingRows {
     entries: usize,
     /// Rows that would be too long.
     unfit: usize,
-    /// Why the last one was.
+    /// Error of the last one.
     unfit_error: Option<Error>,
-    /// Whether the row that was noted is not counted in `unfit`.
+    /// Whether the noted row is not counted in `unfit`.
     noted_fits: bool,
     image: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl BuildingRows {
         })
     }
 
-    /// Whether it is of this change.
+    /// Whether it belongs to this change.
     pub fn is_of(&self, definition: &TableDefinition, fill: &Value) -> bool {
         *self.definition == *definition && self.fill == *fill
     }
@@ -67,7 +67,7 @@ impl BuildingRows {
         (self.rows.bytes(), self.locators.bytes())
     }
 
-    /// Bytes of the row that was entered last.
+    /// Bytes of the last entered row.
     pub fn last_bytes(&self) -> usize {
         self.image.len()
     }
@@ -102,7 +102,7 @@ impl BuildingRows {
     }
 
     /// # Errors
-    /// If there is no memory for it; it is of no more use then.
+    /// If there is no memory for it; the build is unusable then.
     pub fn enter(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) -> Result<()> {
         if let Err(error) = self.encode_own(row) {
             self.unfit += 1;
@@ -139,7 +139,7 @@ impl BuildingRows {
     /// # Errors
     /// As for [`Self::enter`].
     pub fn renew(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) -> Result<()> {
-        // The room that it gives back is mostly what it takes.
+        // Most of the memory that it takes is freed here.
         self.leave_noted(id, budget);
         self.enter(id, row, budget)
     }
@@ -154,7 +154,7 @@ impl BuildingRows {
         BuiltRows { layout, rows, locators }
     }
 
-    /// Checks the invariants with the rows that it has met; an error says what is wrong.
+    /// Checks the invariants against the entered rows; the error describes a violation.
     pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
         let (mut entries, mut unfit, mut image) = (0, 0, Vec::new());
         for id in ids {

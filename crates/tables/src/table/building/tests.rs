@@ -1,4 +1,4 @@
-//! Indexes that are built beside random changes, against those that are built at once.
+//! Indexes built beside random changes, compared with indexes built at once.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::schema::{Change, ColumnDefinition, IndexId, IndexKind, fixture};
 use crate::table::{ROW_BYTES_MAX, Undo};
 
-/// Indexes of the table: kind, uniqueness, columns; the third is seldom one that the rows can have.
+/// Indexes of the table: kind, uniqueness, columns; rows seldom satisfy the third.
 const INDEXES: [(IndexKind, bool, &[&str]); 7] = [
     (IndexKind::Ordered, false, &["b"]),
     (IndexKind::Hash, false, &["b"]),
@@ -30,7 +30,7 @@ fn table() -> Arc<TableDefinition> {
     Arc::new(fixture::table(&columns, IndexKind::Hash, &["a"]))
 }
 
-/// A definition of the table without an index and with it, and the index.
+/// Definitions of the table without an index and with it, and the index.
 fn definitions(
     (kind, unique, columns): (IndexKind, bool, &[&str]),
 ) -> (Arc<TableDefinition>, Change, Arc<TableDefinition>, IndexId) {
@@ -128,7 +128,7 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
             (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
             result = table.check_build(&build, &change).map(|()| BuildStep::Done);
         }
-        // The same rows, and the index at once.
+        // The same rows, with the index built at once.
         let other_budget = Arc::new(Budget::new(1 << 30));
         let mut other = Table::new(Arc::clone(table.definition()), other_budget, seed).unwrap();
         table.scan().for_each(|id| other.restore(id, Some(table.row(id).unwrap().image())).unwrap());
@@ -143,7 +143,7 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
                     assert!(other_index.lookup(&key).eq(ids.iter().copied()), "{seed}");
                     assert_eq!(index.first(&key), other_index.first(&key));
                 }
-                // It is unique from now on, like any other.
+                // From now on it is unique like any other.
                 for _ in 0..40 {
                     transaction(&mut random, &mut table);
                 }
@@ -179,7 +179,7 @@ fn a_row_that_is_taken_back_violates_nothing() {
         table.begin_build(&build, &change).unwrap();
         assert_eq!(table.build_step(&build, 2), Ok(BuildStep::More));
         let mut changed = undo();
-        // One meets a row behind the cursor, one a row before it, and two each other.
+        // One duplicates a row after the cursor, one a row before it, and two each other.
         for (a, b) in [(10, 0), (11, 3), (12, 7), (13, 7)] {
             table.insert(&row(a, b), &mut changed).unwrap();
         }
@@ -188,7 +188,7 @@ fn a_row_that_is_taken_back_violates_nothing() {
         table.check().unwrap();
         assert_eq!(table.build_step(&build, 100), Ok(BuildStep::Done));
         assert_eq!(table.check_build(&build, &change), Ok(()));
-        // One that stays does.
+        // A duplicate that stays does.
         table.insert(&row(10, 2), &mut undo()).unwrap();
         let error = table.check_build(&build, &change).unwrap_err();
         assert_eq!(error.sqlstate(), "23505");
@@ -235,7 +235,7 @@ fn an_index_without_memory_fails_and_writers_do_not() {
         while result == Ok(BuildStep::More) {
             result = table.build_step(&build, 50);
             assert!(budget.used() <= used + room);
-            // In place: it needs no memory of the table.
+            // An update in place needs no memory of the table.
             table.update(TupleId(0), &[(1, ValueRef::Int(budget.used().cast_signed()))], &mut undo()).unwrap();
             table.check().unwrap();
         }

@@ -9,13 +9,13 @@ use crate::table::row::Row;
 type Filled = Result<Option<Vec<u8>>, Full>;
 
 impl Index {
-    /// Enters all rows of a table, about `count` of them, into an index without entries. A row is asked for by its id.
+    /// Enters all rows of a table, about `count` of them, into an empty index. `row` returns a row by its id.
     ///
-    /// Keys of an ordered index are sorted first, and those of a hash index gathered by where they will be. So an entry
-    /// waits for no memory; meanwhile the keys are there twice.
+    /// Keys of an ordered index are sorted first, and those of a hash index grouped by their place, so that entering a
+    /// key does not wait for memory; meanwhile the keys exist twice.
     ///
     /// # Errors
-    /// If `row` gives one, or a key is too long.
+    /// If `row` fails, or a key is too long.
     pub fn fill<'r>(
         &mut self,
         ids: impl Iterator<Item = TupleId>,
@@ -23,7 +23,7 @@ impl Index {
         row: &mut dyn FnMut(TupleId) -> Result<Row<'r>>,
         budget: &Budget,
     ) -> Result<Filled> {
-        // What it is filled with is made of its definition.
+        // The new body is made from the definition.
         let mut body = std::mem::replace(&mut self.body, Body::Ordered(OrderedSet::new()));
         let filled = self.fill_body(&mut body, ids, count, row, budget);
         self.body = body;
@@ -99,11 +99,11 @@ impl Index {
     }
 }
 
-/// Failure to enter a key together with the others.
+/// Failure to enter the keys together.
 enum Unfilled {
     None,
-    /// A row with this key, which another one has.
+    /// A key shared with an earlier row.
     Key(Vec<u8>),
-    /// Rows whose key another one has as well.
+    /// Rows whose keys earlier rows have.
     Rows(Vec<TupleId>),
 }

@@ -8,16 +8,16 @@ use crate::table::budget::{Budget, Full, Growth};
 use crate::table::keys::{Keys, OfLookUps};
 use crate::table::slab::{Item, Slabs};
 
-/// Buckets of a segment at most: a split moves about 14 000 entries, a quarter of a millisecond.
+/// Maximum buckets of a segment: a split moves about 14 000 entries, a quarter of a millisecond.
 const SEGMENT_BUCKETS: usize = 1 << 14;
 /// hashbrown fills seven eighths of its buckets.
 const SEGMENT_ENTRIES: usize = SEGMENT_BUCKETS / 8 * 7;
-/// Bits of a hash that choose the segment, from this one up. hashbrown takes the lowest for the
-/// bucket and the highest seven for the tag.
+/// Lowest of the hash bits that choose the segment. hashbrown takes the lowest bits for the bucket and the highest
+/// seven for the tag.
 const SEGMENT_SHIFT: u32 = 32;
 const DEPTH_MAX: u32 = 24;
 
-/// Longer keys of fixed length than this are kept in slabs like those of variable length.
+/// Keys of fixed length beyond this are kept in slabs like those of variable length.
 pub const PACKED_BYTES_MAX: usize = 32;
 
 /// A key and a value without padding: 12 bytes for a key of 8.
@@ -32,9 +32,9 @@ type Push<'p> = &'p mut dyn FnMut(&[u8], u32);
 /// Pushes all keys.
 type Each<'e> = &'e mut dyn FnMut(Push<'_>) -> Result<()>;
 
-/// Entries by hash, extendible: a directory of 2^depth places leads to segments, each one small hash
-/// table, which is split in two when it is full. So a table of millions of rows never stops to be
-/// rehashed, and never needs the room of both its old and its new size.
+/// Entries by hash, extendible: a directory of 2^depth places leads to segments, each a small hash table that is split
+/// in two when it is full. So a table of millions of rows never stops to rehash, and never needs the room of its old
+/// and new size together.
 #[derive(Debug)]
 struct Segments<const W: usize> {
     directory: Vec<u32>,
@@ -47,7 +47,7 @@ struct Segments<const W: usize> {
 #[derive(Debug)]
 struct Segment<const W: usize> {
     table: HashTable<Entry<W>>,
-    /// Bits of the hash that all its entries share.
+    /// Hash bits shared by all its entries.
     depth: u32,
 }
 
@@ -77,7 +77,7 @@ impl<const W: usize> Segments<W> {
         segment.table.find(hash, |entry| eq(&entry.key)).map(|entry| u32::from_le_bytes(entry.value))
     }
 
-    /// Where an entry with this hash will be, if there is one.
+    /// The entry most likely to have this hash, if there is one.
     #[inline]
     fn likely(&self, hash: u64) -> Option<&Entry<W>> {
         self.segments.get(self.number(hash))?.table.iter_hash(hash).next()
@@ -151,17 +151,17 @@ impl<const W: usize> Segments<W> {
         budget.resize(before + directory, after);
     }
 
-    /// So many segments that this many entries surely fit into them, and where to gather the entries of each.
+    /// Enough segments for this many entries, with a list to gather the entries of each.
     fn stage(count: usize) -> (u32, Vec<Vec<Entry<W>>>) {
-        // Hashes differ in how many of them come to a segment, by about a hundredth.
+        // Segments differ in their number of entries by about a hundredth.
         let fit = |depth: &u32| count >> depth <= SEGMENT_ENTRIES - SEGMENT_ENTRIES / 16;
         let depth = (0..DEPTH_MAX).find(fit).unwrap_or(DEPTH_MAX);
         let each = count >> depth;
         (depth, (0..1 << depth).map(|_| Vec::with_capacity(each + each / 32 + 1)).collect())
     }
 
-    /// Makes the entries that were gathered those of a table without any, one segment after the other, and gives back
-    /// those whose key is there already.
+    /// Fills an empty table with the gathered entries, one segment after the other, and returns the entries whose key
+    /// is already there.
     fn fill(
         &mut self,
         (depth, staged): (u32, Vec<Vec<Entry<W>>>),
@@ -211,7 +211,7 @@ impl<const W: usize> Segments<W> {
         Ok(again)
     }
 
-    /// Adds an entry that is not there and has been reserved for.
+    /// Adds an entry whose key is absent and for which room was reserved.
     fn insert(&mut self, hash: u64, entry: Entry<W>, hasher: impl Fn(&[u8; W]) -> u64) {
         let number = self.number(hash);
         if let Some(segment) = self.segments.get_mut(number) {
@@ -243,10 +243,10 @@ impl<const W: usize> Segments<W> {
     }
 }
 
-/// Keys to `u32` values. Which width a key has is known when the index is created.
+/// Map from keys to `u32` values. The width of keys is known when the index is created.
 ///
-/// Keys are self-delimiting (no key is the beginning of another), so padding one with zeros to the
-/// width cannot make it another.
+/// Keys are self-delimiting (no key is a prefix of another), so padding a key with zeros to the width cannot make it
+/// another.
 #[derive(Debug)]
 pub struct HashMap {
     hasher: FixedState,
@@ -297,8 +297,8 @@ fn key_of(item: &[u8; 8]) -> Item {
 }
 
 impl HashMap {
-    /// A map for keys of at most `longest` bytes; `None` if there is no such bound. The seed decides
-    /// where entries are, which nothing can see.
+    /// A map for keys of at most `longest` bytes; `None` if unbounded. The seed decides where entries are placed, which
+    /// has no visible effect.
     pub fn new(longest: Option<usize>, seed: u64) -> Self {
         let entries = match longest {
             Some(0..=4) => Entries::W4(Segments::new()),
@@ -334,8 +334,8 @@ impl HashMap {
         })
     }
 
-    /// Looks up many keys, in steps that each wait for memory once and not once for each key. Calls `found` with the
-    /// value of each, in their order.
+    /// Looks up many keys in steps that each wait for memory once, not once per key. Calls `found` with each value, in
+    /// order.
     pub fn get_all(&self, keys: &Keys, mut found: impl FnMut(Option<u32>)) {
         fn packed<const W: usize>(
             hasher: &FixedState,
@@ -343,12 +343,12 @@ impl HashMap {
             keys: &Keys,
             found: &mut impl FnMut(Option<u32>),
         ) {
-            // Pushed one by one: collecting asks for room at each.
+            // Pushed one by one: `collect` would check the capacity at each.
             let mut hashed: OfLookUps<(u64, [u8; W])> = OfLookUps::new();
             for key in keys.iter().map(pad::<W>) {
                 hashed.push((hasher.hash_one(key), key));
             }
-            // The first entry whose tag is the key's: its address, which is read from the tags alone.
+            // The first entry whose tag matches: its address, computed from the tags alone.
             let mut entries: OfLookUps<Option<&Entry<W>>> = OfLookUps::new();
             for (hash, _) in &hashed {
                 entries.push(segments.likely(*hash));
@@ -366,7 +366,7 @@ impl HashMap {
         });
     }
 
-    /// Gives a key that is there another value.
+    /// Sets the value of an existing key.
     pub fn set(&mut self, key: &[u8], value: u32) {
         fn packed<const W: usize>(hasher: &FixedState, segments: &mut Segments<W>, key: &[u8], value: u32) {
             let key = pad::<W>(key);
@@ -377,7 +377,7 @@ impl HashMap {
         });
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that is absent.
     pub fn insert(&mut self, key: &[u8], value: u32, budget: &Budget, growth: Growth) -> Result<(), Full> {
         fn packed<const W: usize>(
             hasher: &FixedState,
@@ -406,8 +406,8 @@ impl HashMap {
         })
     }
 
-    /// Adds about `count` keys to a map without any: those that `each` pushes. Gives back the values of those whose key
-    /// was pushed before. An error is one of `each`.
+    /// Adds about `count` keys, which `each` pushes, to an empty map. Returns the values of keys that were pushed
+    /// twice. Fails with an error of `each`.
     pub fn fill(&mut self, count: usize, budget: &Budget, each: Each<'_>) -> Result<Result<Vec<u32>, Full>> {
         fn packed<const W: usize>(
             hasher: &FixedState,
@@ -453,7 +453,7 @@ impl HashMap {
         })
     }
 
-    /// Takes a key away.
+    /// Removes a key.
     pub fn remove(&mut self, key: &[u8], budget: &Budget) {
         fn packed<const W: usize>(hasher: &FixedState, segments: &mut Segments<W>, key: &[u8], budget: &Budget) {
             let key = pad::<W>(key);

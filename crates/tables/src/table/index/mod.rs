@@ -1,4 +1,4 @@
-//! Index structures: keys as bytes to tuple ids.
+//! Index structures that map keys, as bytes, to tuple ids.
 
 mod fill;
 mod hash;
@@ -20,10 +20,10 @@ use super::tuple_ids::{TupleId, TupleIds};
 use crate::key::{self, KeyColumn};
 use crate::schema::{IndexDefinition, IndexKind, TableDefinition};
 
-/// Bytes of a key at most.
+/// Maximum bytes of a key.
 pub const KEY_BYTES_MAX: usize = page::ENTRY_BYTES_MAX - 8;
 
-/// In a hash index, a value with this bit is the number of a list of tuple ids.
+/// A value of a hash index with this bit is the number of a list of tuple ids.
 const LIST: u32 = 1 << 31;
 
 const _: () = assert!(TupleId::MAX.0 < LIST);
@@ -33,8 +33,8 @@ const _: () = assert!(TupleId::MAX.0 < LIST);
 pub struct Index {
     definition: IndexDefinition,
     columns: Vec<KeyColumn>,
-    /// Where the columns are in a row's image if all are of type INTEGER, never NULL and ascending, as most keys
-    /// of several columns are.
+    /// Offsets of the columns in a row's image if all are of type INTEGER, never NULL and ascending, as in most keys of
+    /// several columns.
     integers_at: Option<Box<[usize]>>,
     body: Body,
 }
@@ -48,12 +48,12 @@ enum Body {
         lists: OrderedSet,
         list_numbers: TupleIds,
     },
-    /// Keys with their tuple id behind them, big-endian, so that equal keys are in the order of their ids.
+    /// Keys followed by their tuple id, big-endian, so that equal keys are in the order of their ids.
     Ordered(OrderedSet),
 }
 
 impl Index {
-    /// An index without entries. The seed decides where hashed keys are, which nothing can see.
+    /// An empty index. The seed decides where hashed keys are placed, which has no visible effect.
     pub fn new(table: &TableDefinition, layout: &Layout, definition: &IndexDefinition, seed: u64) -> Self {
         let columns = table.key_columns(definition);
         let body = match definition.kind {
@@ -68,7 +68,7 @@ impl Index {
         index
     }
 
-    /// Rows have another layout from now on, which gives the same keys.
+    /// Switches to another layout of rows, which gives the same keys.
     pub fn set_layout(&mut self, layout: &Layout) {
         let held = &self.definition.columns;
         self.integers_at = match held.iter().any(|column| column.descending) {
@@ -98,12 +98,12 @@ impl Index {
         }
     }
 
-    /// Does the index hold the column at this position?
+    /// Whether the index contains the column at this position.
     pub fn holds(&self, column: usize) -> bool {
         self.definition.columns.iter().any(|held| held.column == column)
     }
 
-    /// Writes a row's key; true if it may not be in another row.
+    /// Writes a row's key; returns true if it must be unique.
     pub fn key(&self, row: Row<'_>, key: &mut Vec<u8>) -> Result<bool> {
         let mut distinct = self.definition.unique;
         if let Some(offsets) = &self.integers_at {
@@ -134,15 +134,15 @@ impl Index {
         )))
     }
 
-    /// A key as SQL would write it.
+    /// A key as an SQL literal.
     pub fn key_text(&self, key: &[u8]) -> String {
         let values = key::decode(key, &self.columns).unwrap_or_default();
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
         format!("({})", values.join(", "))
     }
 
-    /// The rows with this key, in the order of their tuple ids. For an ordered index, `key` may be that of
-    /// the first columns only.
+    /// Rows with this key, in the order of their tuple ids. For an ordered index, `key` may have only the leading
+    /// columns.
     #[inline]
     pub fn lookup(&self, key: &[u8]) -> Matches<'_> {
         match &self.body {
@@ -158,29 +158,29 @@ impl Index {
         }
     }
 
-    /// Reads ahead what a look-up of each of these keys will read, and finds the ids of rows with one of them; the
-    /// id of a key that several rows have, and any of an ordered index, is not among them.
+    /// Prefetches the entries of these keys, and returns the ids of rows found. Keys shared by several rows, and keys
+    /// of an ordered index, are left out.
     pub fn read_ahead(&self, keys: &Keys, ids: &mut OfLookUps<TupleId>) {
         if let Body::Hash { map, .. } = &self.body {
             map.get_all(keys, |id| ids.extend(id.filter(|id| id & LIST == 0).map(TupleId)));
         }
     }
 
-    /// Some row with each of these keys, in their order.
+    /// One row with each of these keys, in order.
     pub fn first_of_each(&self, keys: &Keys) -> OfLookUps<Option<TupleId>> {
         let mut ids = OfLookUps::new();
         match &self.body {
             Body::Hash { map, .. } => map.get_all(keys, |id| ids.push(id.map(TupleId))),
             Body::Ordered(_) => ids.extend(keys.iter().map(|key| self.first(key))),
         }
-        // Several rows with one key.
+        // Keys shared by several rows.
         for (id, key) in ids.iter_mut().zip(keys.iter()).filter(|(id, _)| id.is_some_and(|id| id.0 & LIST != 0)) {
             *id = self.first(key);
         }
         ids
     }
 
-    /// Whether the row has this whole key, in time that does not grow with the rows that share it.
+    /// Whether the row has this whole key, in time independent of the number of rows that share it.
     pub fn contains(&self, key: &[u8], id: TupleId) -> bool {
         match &self.body {
             Body::Ordered(set) => {
@@ -195,7 +195,7 @@ impl Index {
         }
     }
 
-    /// Some row with this key.
+    /// One row with this key.
     #[inline]
     pub fn first(&self, key: &[u8]) -> Option<TupleId> {
         match &self.body {
@@ -204,8 +204,8 @@ impl Index {
         }
     }
 
-    /// Keys and tuple ids between two bounds, from either end; `None` for a hash index. A bound means all
-    /// keys that begin with it.
+    /// Keys and tuple ids between two bounds, from either end; `None` for a hash index. A bound stands for all keys
+    /// with that prefix.
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Entries<'_>> {
         match &self.body {
             Body::Hash { .. } => None,
@@ -213,7 +213,7 @@ impl Index {
         }
     }
 
-    /// Adds an entry that is not there; false if the key may not be in two rows and is in one.
+    /// Adds a new entry; returns false if the key must be unique and another row has it.
     pub fn insert(
         &mut self,
         key: &mut Vec<u8>,
@@ -255,7 +255,7 @@ impl Index {
         }
     }
 
-    /// Takes an entry away; false if it is not there.
+    /// Removes an entry; returns false if it is not there.
     pub fn remove(&mut self, key: &mut Vec<u8>, id: TupleId, budget: &Budget) -> bool {
         match &mut self.body {
             Body::Ordered(set) => {

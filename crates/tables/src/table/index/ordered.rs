@@ -5,7 +5,7 @@ use super::page::{ENTRY_BYTES_MAX, NONE, PAGE_BYTES, Page, compare, entry_of};
 use crate::table::arena::Slots;
 use crate::table::budget::{Budget, Full, Growth};
 
-/// Levels of a tree at most: with four entries to a page, more than there are pages.
+/// Maximum levels of a tree: with four entries to a page, enough for more pages than there can be.
 const HEIGHT_MAX: usize = 17;
 
 /// A B+-tree of distinct byte strings, in pages of 4 KiB.
@@ -16,11 +16,10 @@ const HEIGHT_MAX: usize = 17;
 ///            leaf    A [a c e] <-> B [k m] <-> C [t z]
 /// ```
 ///
-/// Invariants: entries ascend within and across leaves; the entries below child i of an inner page
-/// are not below its separator, the first of which counts as minus infinity; all leaves are on level
-/// 0 and linked both ways; no page but the root is empty. A page is given back when it becomes empty,
-/// and not merged with its neighbour before: what is deleted together (a queue's head, an order's
-/// lines) was inserted together.
+/// Invariants: entries ascend within and across leaves; the entries below child i of an inner page are not below its
+/// separator, the first of which counts as minus infinity; all leaves are on level 0 and linked both ways; no page but
+/// the root is empty. A page is freed when it becomes empty, and not merged with its neighbour before: entries deleted
+/// together (a queue's head, an order's lines) were inserted together.
 #[derive(Debug)]
 pub struct OrderedSet {
     pages: Slots,
@@ -28,27 +27,27 @@ pub struct OrderedSet {
     /// Levels of the tree; 0 while it has no page.
     height: usize,
     entries: usize,
-    /// Behind the entry that was inserted last: the next one is often its neighbour, as lines of an order are.
+    /// Position after the last inserted entry: the next one is often its neighbour, like the lines of an order.
     finger: Position,
-    /// The same of entries of some columns, by a hash of the first ones: orders of a district follow one another,
-    /// while those of other districts come between.
+    /// The same per hash of the leading columns: orders of a district follow one another, while orders of other
+    /// districts come between.
     fingers: [Position; FINGERS],
 }
 
 const FINGERS: usize = 64;
-/// Bytes of a key that choose its finger: of a key that has no more, the last finger is as good.
+/// Bytes of a key that choose its finger; shorter keys use the last finger.
 const FINGER_BYTES: usize = 8;
 
-/// Which finger a key of several columns has.
+/// Finger of a key of several columns.
 #[inline]
 fn finger_of(key: &[u8]) -> Option<usize> {
     let (head, rest) = key.split_first_chunk::<FINGER_BYTES>()?;
-    // The tuple id stands behind the columns.
+    // The tuple id follows the columns.
     let hash = u64::from_be_bytes(*head).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - FINGERS.ilog2());
     (rest.len() > size_of::<u32>()).then_some(hash as usize)
 }
 
-/// Before an entry: its page and index; `NONE` behind the last entry.
+/// Position before an entry: its page and index; `NONE` after the last entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Position {
     page: u32,
@@ -58,17 +57,17 @@ struct Position {
 /// Neighbours of a place for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    /// The entry belongs into another place.
+    /// The entry belongs elsewhere.
     Elsewhere,
-    /// An entry that starts alike is there.
+    /// An entry with the same distinct prefix exists.
     Taken,
-    /// The entry belongs there, and none is there that starts alike.
+    /// The entry belongs here, and no entry has its distinct prefix.
     Free,
 }
 
 const END: Position = Position { page: NONE, index: 0 };
 
-/// The way from the root to a leaf: pages and the index taken in each.
+/// Path from the root to a leaf: pages and the index taken in each.
 struct Path {
     steps: [(u32, usize); HEIGHT_MAX],
     length: usize,
@@ -88,7 +87,7 @@ impl Path {
     }
 }
 
-/// Page that is read where there is none.
+/// Page read in place of one that does not exist.
 static NO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl OrderedSet {
@@ -116,7 +115,7 @@ impl OrderedSet {
         Page(self.pages.get_mut(number).unwrap_or(&mut []))
     }
 
-    /// The way to the leaf that `key` belongs into, and where in that leaf.
+    /// The path to the leaf where `key` belongs, and its position in that leaf.
     fn find(&self, key: &[u8]) -> (Path, Position) {
         let mut path = Path { steps: [(NONE, 0); HEIGHT_MAX], length: 0 };
         let mut number = self.root;
@@ -131,8 +130,8 @@ impl OrderedSet {
         (path, Position { page: number, index })
     }
 
-    /// What is on both sides of a finger, of an entry of which no other one may start with `prefix`: whether it belongs
-    /// there, and whether it may be there at all.
+    /// Checks the neighbours of a finger for an entry whose `prefix` must be unique: whether the entry belongs there,
+    /// and whether another one has the prefix.
     #[inline]
     fn beside(&self, finger: Position, prefix: &[u8]) -> Beside {
         let leaf = self.page(finger.page);
@@ -150,7 +149,7 @@ impl OrderedSet {
             Ordering::Greater => return Beside::Elsewhere,
         }
         if index == count {
-            // What is behind the leaf may belong before the entry.
+            // Entries of the next leaf may come before this one.
             return if leaf.next() == NONE { Beside::Free } else { Beside::Elsewhere };
         }
         match head(index) {
@@ -160,8 +159,8 @@ impl OrderedSet {
         }
     }
 
-    /// Where `key` belongs if that is within the leaf of a finger, and not at one of its ends, where what is there
-    /// may belong to a neighbour; but behind the last leaf there is none.
+    /// Position of `key` if it belongs into the finger's leaf and not at an end of it, where it might belong to a
+    /// neighbour; the end of the last leaf has none.
     fn find_by_finger(&self, Position { page: number, .. }: Position, key: &[u8]) -> Option<Position> {
         let leaf = Page(self.pages.get(number)?);
         let last = leaf.count().checked_sub(1)?;
@@ -190,8 +189,8 @@ impl OrderedSet {
         behind || before
     }
 
-    /// Adds an entry; `false` if there is one already that starts with its first `distinct` bytes. Entries are
-    /// at most [`ENTRY_BYTES_MAX`] long.
+    /// Adds an entry; returns `false` if an entry with the same first `distinct` bytes exists. Entries are at most
+    /// [`ENTRY_BYTES_MAX`] long.
     pub fn insert(&mut self, key: &[u8], distinct: usize, budget: &Budget, growth: Growth) -> Result<bool, Full> {
         debug_assert!(key.len() + 4 <= ENTRY_BYTES_MAX, "an entry of {} bytes", key.len());
         if self.height == 0 {
@@ -213,7 +212,7 @@ impl OrderedSet {
                 Beside::Elsewhere => {}
             }
         }
-        // The finger serves only where there is room: to split a leaf takes the way from the root.
+        // The finger serves only if there is room: splitting a leaf needs the path from the root.
         let has_room = |at: &Position| self.page(at.page).has_room(key.len());
         let (path, at) = match near.filter(has_room) {
             Some(at) => (None, at),
@@ -235,7 +234,7 @@ impl OrderedSet {
                 let mut fresh = self.pages_to_split(&path, budget, growth)?;
                 let follows = at == self.finger || at == own_finger;
                 let at = self.split(at, key, follows, path, &mut fresh);
-                // A separator that is shorter than the longest may have needed fewer pages.
+                // Short separators may have needed fewer pages than reserved.
                 fresh.iter().for_each(|page| self.pages.free(*page, budget));
                 at
             }
@@ -252,10 +251,10 @@ impl OrderedSet {
         Ok(true)
     }
 
-    /// As many new pages as splitting the leaf at the end of `path` can take.
+    /// As many new pages as splitting the leaf at the end of `path` may take.
     fn pages_to_split(&mut self, path: &Path, budget: &Budget, growth: Growth) -> Result<Vec<u32>, Full> {
         let above = path.steps.iter().take(path.length).rev();
-        // A separator is at most an entry long; a page with room for the longest is not split.
+        // A separator is at most as long as an entry; a page with room for the longest is not split.
         let full = above.take_while(|(page, _)| !self.page(*page).has_room(ENTRY_BYTES_MAX)).count();
         let root = usize::from(full == path.length);
         let mut fresh = Vec::with_capacity(full + root + 1);
@@ -271,7 +270,7 @@ impl OrderedSet {
         Ok(fresh)
     }
 
-    /// Splits a leaf while it takes an entry, and says where that is then.
+    /// Splits a leaf while inserting an entry, and returns the entry's position.
     fn split(&mut self, at: Position, key: &[u8], follows: bool, path: Path, fresh: &mut Vec<u32>) -> Position {
         let Some(right) = fresh.pop() else { return at };
         let left = self.split_page(at.page, right, at.index, [key, &[]], follows);
@@ -282,7 +281,7 @@ impl OrderedSet {
         }
     }
 
-    /// Enters a new page into the pages above, behind the last of the path.
+    /// Enters a new page into the pages above, after the last of the path.
     fn enter_page(&mut self, mut right: u32, mut path: Path, fresh: &mut Vec<u32>) {
         let mut separator = self.page(right).entry(0).to_vec();
         let mut level = 0;
@@ -311,8 +310,8 @@ impl OrderedSet {
         }
     }
 
-    /// Splits `left` while it takes a new entry before `index`, which [follows](Page::split) the one before it or not;
-    /// `right` is a new page. Says how many entries are in `left` then.
+    /// Splits `left` while inserting an entry before `index`, which [follows](Page::split) the previous insertion or
+    /// not; `right` is a new page. Returns the number of entries in `left`.
     fn split_page(&mut self, left: u32, right: u32, index: usize, entry: [&[u8]; 2], follows: bool) -> usize {
         let Some(copy) = self.pages.get(left).and_then(|bytes| <[u8; PAGE_BYTES]>::try_from(bytes).ok()) else {
             return 0;
@@ -333,7 +332,7 @@ impl OrderedSet {
         entries
     }
 
-    /// Takes an entry away; `false` if it is not there.
+    /// Removes an entry; returns `false` if it is not there.
     pub fn remove(&mut self, key: &[u8], budget: &Budget) -> bool {
         if self.height == 0 {
             return false;
@@ -351,7 +350,7 @@ impl OrderedSet {
         true
     }
 
-    /// Unlinks and frees a leaf that became empty, and the inner pages that become empty by that.
+    /// Unlinks and frees an empty leaf, and the inner pages that become empty.
     fn drop_page(&mut self, leaf: u32, mut path: Path, budget: &Budget) {
         let (previous, next) = (self.page(leaf).previous(), self.page(leaf).next());
         (self.finger, self.fingers) = (END, [END; FINGERS]);
@@ -385,8 +384,7 @@ impl OrderedSet {
         }
     }
 
-    /// Before the first entry for which `before` does not hold. It holds for none behind one for which
-    /// it does not.
+    /// Position before the first entry for which `before` does not hold. `before` must hold for no later entry.
     #[inline]
     fn seek(&self, before: impl Fn(&[u8]) -> bool) -> Position {
         if self.height == 0 {
@@ -411,7 +409,7 @@ impl OrderedSet {
         number
     }
 
-    /// The first entry that starts with `prefix`.
+    /// The first entry with this prefix.
     #[inline]
     pub fn first_with(&self, prefix: &[u8]) -> Option<&[u8]> {
         let position = self.seek(|entry| compare(entry, prefix).is_lt());
@@ -422,8 +420,8 @@ impl OrderedSet {
         entry.starts_with(prefix).then_some(entry)
     }
 
-    /// The entries between two bounds, in order. A bound means all entries that start with it: they are
-    /// within an `Included` and outside an `Excluded` bound.
+    /// Entries between two bounds, in order. A bound stands for all entries with that prefix: `Included` includes them,
+    /// `Excluded` excludes them.
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
         let start = match from {
             Bound::Unbounded => self.seek(|_| false),

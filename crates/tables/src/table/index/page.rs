@@ -14,14 +14,13 @@ const NEXT: usize = 8;
 const PREVIOUS: usize = 12;
 const SLOTS: usize = 16;
 
-/// Divisor: when a page splits behind a run of keys, up to an eighth of its entries may move right with the new one.
+/// Divisor: when a page splits after a run of keys, up to an eighth of its entries may move right with the new one.
 const FEW: usize = 8;
 
 /// Bytes of an entry beyond its content: its slot and its length.
 const ENTRY_OVERHEAD: usize = 4;
 
-/// Bytes of an entry's content at most: four entries fit into a page, so both halves of a split have
-/// room for one more.
+/// Maximum bytes of an entry's content: four entries fit into a page, so both halves of a split have room for one more.
 pub const ENTRY_BYTES_MAX: usize = (PAGE_BYTES - SLOTS) / 4 - ENTRY_OVERHEAD;
 
 /// Entries in order, as byte strings.
@@ -33,12 +32,10 @@ pub const ENTRY_BYTES_MAX: usize = (PAGE_BYTES - SLOTS) / 4 - ENTRY_OVERHEAD;
 /// entry:  length u16, content       content of an inner page: child u32, lower bound of its entries
 /// ```
 ///
-/// Bytes behind a page's end read as zeros and are not written; a page that is used as described
-/// never gets there.
+/// Bytes beyond a page's end read as zeros and are not written; correct use never reaches them.
 pub struct Page<B>(pub B);
 
-/// The order of two byte strings: the same as `Ord`'s, and faster for keys of a few words, which are what an
-/// index compares all the time.
+/// Order of two byte strings: equal to `Ord`'s, and faster for keys of a few words, which an index compares most.
 #[inline(always)]
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let ((left_words, left_rest), (right_words, right_rest)) = (left.as_chunks::<8>(), right.as_chunks::<8>());
@@ -55,7 +52,7 @@ pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     left.get(equal..).cmp(&right.get(equal..))
 }
 
-/// Of up to seven bytes each.
+/// Compares up to seven bytes each.
 #[inline]
 fn compare_rests(left: &[u8], right: &[u8]) -> Ordering {
     match (left.split_first_chunk::<4>(), right.split_first_chunk::<4>()) {
@@ -88,7 +85,7 @@ impl<B: AsRef<[u8]>> Page<B> {
         self.0.as_ref()
     }
 
-    /// 0 for a leaf.
+    /// Level; 0 for a leaf.
     pub fn level(&self) -> u8 {
         self.bytes().first().copied().unwrap_or(0)
     }
@@ -121,8 +118,7 @@ impl<B: AsRef<[u8]>> Page<B> {
         u32_at(self.entry(index), 0)
     }
 
-    /// Number of entries, from `from`, for which `before` holds; it holds for none behind one for which
-    /// it does not.
+    /// Number of entries, from `from`, for which `before` holds; it must hold for no later one.
     #[inline]
     pub fn partition_point(&self, from: usize, before: impl Fn(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (from, self.count().max(from));
@@ -138,8 +134,8 @@ impl<B: AsRef<[u8]>> Page<B> {
         low
     }
 
-    /// Which child holds the first entry for which `before` does not hold, unless that is the first of
-    /// the next child.
+    /// The child that holds the first entry for which `before` does not hold, unless that is the first of the next
+    /// child.
     pub fn child_index(&self, before: impl Fn(&[u8]) -> bool) -> usize {
         self.partition_point(1, before) - 1
     }
@@ -152,7 +148,7 @@ impl<B: AsRef<[u8]>> Page<B> {
         self.heap().saturating_sub(SLOTS + 2 * self.count())
     }
 
-    /// Is there room for an entry with `length` bytes of content?
+    /// Whether there is room for an entry with `length` bytes of content.
     pub fn has_room(&self, length: usize) -> bool {
         self.free_bytes() + u16_at(self.bytes(), DEAD) >= length + ENTRY_OVERHEAD
     }
@@ -173,7 +169,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         }
     }
 
-    /// Makes the page an empty one.
+    /// Empties the page.
     pub fn clear(&mut self, level: u8, previous: u32, next: u32) {
         self.put(0, &[level, 0]);
         self.put_u16(COUNT, 0);
@@ -191,7 +187,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         self.put(PREVIOUS, &page.to_le_bytes());
     }
 
-    /// Puts an entry, given in two parts, before entry `index`. The page has room for it.
+    /// Inserts an entry, given in two parts, before entry `index`. The page has room for it.
     pub fn insert(&mut self, index: usize, first: &[u8], second: &[u8]) {
         let length = first.len() + second.len();
         if self.free_bytes() < length + ENTRY_OVERHEAD {
@@ -218,7 +214,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         }
     }
 
-    /// Puts entries into an empty page, in their order. There is room for them.
+    /// Puts entries into an empty page, in order. There is room for them.
     fn fill<'e>(&mut self, entries: impl Iterator<Item = [&'e [u8]; 2]>) {
         let (mut slot, mut at) = (SLOTS, PAGE_BYTES);
         for entry in entries {
@@ -231,7 +227,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         self.put_u16(HEAP, at);
     }
 
-    /// Takes entry `index` away.
+    /// Removes entry `index`.
     pub fn remove(&mut self, index: usize) {
         let (count, dead) = (self.count(), u16_at(self.bytes(), DEAD));
         let length = self.entry(index).len();
@@ -241,7 +237,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         self.put_u16(DEAD, dead + length + 2);
     }
 
-    /// Moves the entries together.
+    /// Compacts the entries.
     fn compact(&mut self) {
         let Ok(copy) = <[u8; PAGE_BYTES]>::try_from(self.bytes()) else { return };
         let copy = Page(copy);
@@ -249,11 +245,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         self.fill((0..copy.count()).map(|index| [copy.entry(index), &[]]));
     }
 
-    /// Distributes this page's entries and a new one, which belongs before entry `index`, over this page
-    /// and `right`, which is empty: about half of the bytes each, or only the new one to the right where
-    /// it is the last of all, so that ascending keys fill their pages. So do those that ascend in the midst of others:
-    /// one that `follows` the entry that was inserted before it gets room behind it, and what is before it stays. Says
-    /// how many of all are in this page.
+    /// Distributes this page's entries and a new one, which belongs before entry `index`, over this page and the empty
+    /// page `right`: about half of the bytes each, or only the new entry to the right if it is the last of all, so that
+    /// ascending keys fill their pages. Runs that ascend among other keys fill their pages as well: an entry that
+    /// `follows` the previous insertion gets room after it, and the entries before it stay. Returns the number of
+    /// entries in this page.
     pub fn split(
         &mut self,
         right: &mut Page<impl AsRef<[u8]> + AsMut<[u8]>>,
@@ -271,8 +267,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         };
         let bytes = |position: usize| at(position).iter().map(|part| part.len()).sum::<usize>() + ENTRY_OVERHEAD;
         let mut left = count;
-        // Where more of its kind will be, an entry is left on either side, so that a finger knows the place. Few
-        // entries behind it go with it, and of many all but one make room.
+        // Where more of its run will follow, an entry is left on either side, so that a finger recognizes the place. If
+        // few entries follow it, they move with it; if many do, all but one make room.
         let run = if count.saturating_sub(index) <= (count / FEW).max(1) { index } else { index + 2 };
         let fits = |positions: Range<usize>| positions.map(bytes).sum::<usize>() <= PAGE_BYTES - SLOTS;
         if follows && (1..=count).contains(&run) && fits(0..run) && fits(run..count + 1) {

@@ -7,9 +7,9 @@ use super::page::compare;
 
 /// Bytes of entries that are sorted together.
 const RUN_BYTES: usize = 8 << 20;
-/// Bytes of sorted entries that are given back together.
+/// Bytes of sorted entries that are freed together.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Bytes in front of a sorted entry.
+/// Bytes before a sorted entry.
 ///
 /// ```text
 /// 0                 2                     4
@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// ```
 const HEAD_BYTES: usize = 4;
 
-/// Sorts entries of an ordered index: runs of them, in blocks that go as the runs are merged.
+/// Sorter for the entries of an ordered index: sorts runs, in blocks that are freed while the runs are merged.
 ///
 /// ```text
 ///  push --> open (in any order) --full--> run: block, block, ... --+
@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 4;
 /// ```
 #[derive(Debug)]
 pub struct Runs {
-    /// Bytes of the entries of the open run, one behind the other, and where each is.
+    /// Bytes of the entries of the open run, one after the other, and the place of each.
     bytes: Vec<u8>,
     places: Vec<Place>,
     runs: Vec<VecDeque<Vec<u8>>>,
@@ -42,7 +42,7 @@ struct Place {
     distinct: u16,
 }
 
-/// The first bytes of an entry, with zeros behind a short one.
+/// The first bytes of an entry, zero-padded.
 #[inline]
 fn prefix_of(entry: &[u8]) -> u64 {
     if let Some(head) = entry.first_chunk() {
@@ -52,12 +52,12 @@ fn prefix_of(entry: &[u8]) -> u64 {
 }
 
 impl Runs {
-    /// No entries.
+    /// A sorter without entries.
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), places: Vec::new(), runs: Vec::new() }
     }
 
-    /// Adds an entry; no other one may start with its first `distinct` bytes.
+    /// Adds an entry whose first `distinct` bytes must be unique.
     pub fn push(&mut self, entry: &[u8], distinct: usize) {
         if self.bytes.len() + entry.len() > RUN_BYTES {
             self.seal();
@@ -94,7 +94,7 @@ impl Runs {
         self.places.clear();
     }
 
-    /// Gives all entries in order, each with its distinct bytes.
+    /// Calls `next` with all entries in order, each with its distinct bytes.
     pub fn merge<E>(mut self, mut next: impl FnMut(&[u8], usize) -> Result<(), E>) -> Result<(), E> {
         self.seal();
         (self.bytes, self.places) = (Vec::new(), Vec::new());
@@ -109,11 +109,11 @@ impl Runs {
     }
 }
 
-/// The first entry of what is left of a run.
+/// The first remaining entry of a run.
 #[derive(Debug)]
 struct Head {
     blocks: VecDeque<Vec<u8>>,
-    /// Where it is in the first block.
+    /// Its offset in the first block.
     start: usize,
     end: usize,
     distinct: usize,
@@ -130,7 +130,7 @@ impl Head {
         self.blocks.front().and_then(|block| block.get(self.start..self.end)).unwrap_or_default()
     }
 
-    /// Goes on to the next entry; false if there is none.
+    /// Moves to the next entry; returns false if there is none.
     fn advance(&mut self) -> bool {
         loop {
             let Some(block) = self.blocks.front() else { return false };
@@ -149,7 +149,7 @@ impl Head {
     }
 }
 
-/// The least entry is the greatest head, as the heap wants it.
+/// Reversed, because the heap returns the greatest head.
 impl Ord for Head {
     fn cmp(&self, other: &Self) -> Ordering {
         other.prefix.cmp(&self.prefix).then_with(|| compare(other.entry(), self.entry()))

@@ -1,4 +1,4 @@
-//! Reading ahead: look-ups of many keys that wait for memory together.
+//! Prefetching: look-ups of many keys that wait for memory together.
 
 use thermocline_types::Result;
 
@@ -12,8 +12,8 @@ use crate::table::tuple_ids::TupleId;
 const CACHE_LINE_BYTES: usize = 64;
 
 impl Table {
-    /// Brings what look-ups of these keys in a hash index will read into the processor's caches: first what is in
-    /// the index, then the locators, then the rows.
+    /// Prefetches what look-ups of these keys in a hash index will read: first the index entries, then the locators,
+    /// then the rows.
     pub fn read_ahead(&self, index: IndexId, keys: &Keys) -> Result<()> {
         let mut ids = OfLookUps::new();
         self.index(index)?.read_ahead(keys, &mut ids);
@@ -21,8 +21,7 @@ impl Table {
         Ok(())
     }
 
-    /// The rows of a unique index with these keys, in their order. They are in the processor's caches then, as by
-    /// [`Table::read_ahead`].
+    /// The rows of a unique index with these keys, in order. They are prefetched as by [`Table::read_ahead`].
     pub fn find_each(&self, index: IndexId, keys: &Keys) -> Result<OfLookUps<Option<TupleId>>> {
         let mut found = self.index(index)?.first_of_each(keys);
         if self.is_loading() {
@@ -32,7 +31,7 @@ impl Table {
         Ok(found)
     }
 
-    /// Brings rows into the processor's caches: first their locators, then themselves.
+    /// Prefetches rows: first their locators, then the rows.
     pub fn read_rows_ahead(&self, ids: &[TupleId]) {
         self.read_each_ahead(ids.iter().copied());
     }
@@ -49,7 +48,7 @@ impl Table {
             let lines = self.rows.get(item).unwrap_or_default().chunks(CACHE_LINE_BYTES);
             lines.filter_map(<[u8]>::first).for_each(|byte| read ^= byte);
         }
-        // Nobody needs the sum; without it nothing would be read.
+        // The sum is unused; without it the reads would be optimized away.
         std::hint::black_box(read);
     }
 }

@@ -5,17 +5,17 @@ use crate::schema::Change;
 use crate::table::building::{Build, BuildStep, Building, Built, BuiltRows, Replaced};
 
 impl Table {
-    /// Whether somebody is building something.
+    /// Whether a build is in progress.
     pub fn is_building(&self) -> bool {
         self.building.as_ref().is_some_and(|building| !building.build().is_given_up())
     }
 
-    /// Whether this is who is building.
+    /// Whether this build is in progress.
     pub fn has_build(&self, build: &Arc<Build>) -> bool {
         self.building.as_ref().is_some_and(|building| Arc::ptr_eq(building.build(), build))
     }
 
-    /// Begins to build what a definition of this table needs.
+    /// Begins to build an index or columns for a definition of this table.
     pub fn begin_build(&mut self, build: &Arc<Build>, change: &Change) -> Result<()> {
         let building = Building::new(build, change, (&self.layout, self.seed), self.id_bound())?;
         self.drop_build();
@@ -23,10 +23,10 @@ impl Table {
         Ok(())
     }
 
-    /// Adds up to so many rows to what is built. Between transactions only.
+    /// Adds up to `rows` rows to the build. Between transactions only.
     ///
     /// # Errors
-    /// If the rows cannot have it, or there is no memory for it. What was built is gone then.
+    /// If the rows violate it, or there is no memory for it. The build is dropped then.
     pub fn build_step(&mut self, build: &Arc<Build>, rows: u32) -> Result<BuildStep> {
         let Some(mut building) = self.building.take_if(|building| Arc::ptr_eq(building.build(), build)) else {
             let message = format!("table \"{}\" was changed while a definition of it ran", self.definition.name);
@@ -40,7 +40,7 @@ impl Table {
         step
     }
 
-    /// An error unless what the definition needs is complete, and the rows can have it. Between transactions only.
+    /// An error unless the build for the definition is complete and the rows satisfy it. Between transactions only.
     pub fn check_build(&self, build: &Arc<Build>, change: &Change) -> Result<()> {
         match self.building.as_ref().filter(|building| Arc::ptr_eq(building.build(), build)) {
             Some(building) => building.check_complete(&self.definition, change),
@@ -48,8 +48,8 @@ impl Table {
         }
     }
 
-    /// Makes what was built, and [checked](Table::check_build), part of the table, whose definition is this one then.
-    /// Gives back the rows that others have taken the place of.
+    /// Makes a [checked](Table::check_build) build part of the table, which takes this definition. Returns the replaced
+    /// rows, if any.
     pub fn install_build(&mut self, definition: Arc<TableDefinition>) -> Option<Replaced> {
         match self.building.take()?.into_built() {
             Built::Index(index) => {
@@ -64,21 +64,21 @@ impl Table {
         }
     }
 
-    /// Drops what was built for somebody who does not want it any more.
+    /// Drops a build that was given up.
     pub(crate) fn drop_build_given_up(&mut self) {
         if !self.is_building() {
             self.drop_build();
         }
     }
 
-    /// Drops what was built.
+    /// Drops the build.
     pub(super) fn drop_build(&mut self) {
         if let Some(building) = self.building.take() {
             building.release(&self.budget);
         }
     }
 
-    /// Tells what is being built of a row that may be about to change.
+    /// Notes a row that may be about to change for the build.
     #[cold]
     pub(super) fn note(&mut self, id: TupleId, item: Item) {
         if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {

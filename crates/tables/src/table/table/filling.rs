@@ -1,16 +1,16 @@
-//! Rows of a snapshot, put into an empty table all at once.
+//! Loading the rows of a snapshot into an empty table.
 
 use super::*;
 
-/// Rows that are indexed between two questions whether to go on.
+/// Rows indexed between two calls of `check`.
 const ROWS_BETWEEN_CHECKS: u32 = 1 << 14;
 
 impl Table {
-    /// Adds a row of a snapshot, and no entry to any index: see [`Table::index_all`]. Does not ask the budget: what was
-    /// committed fits.
+    /// Adds a row of a snapshot without index entries: see [`Table::index_all`]. Does not ask the budget: committed
+    /// rows fit.
     ///
     /// # Errors
-    /// If the image is none of this table, or the row is there already.
+    /// If the image does not belong to this table, or the row is already there.
     pub(crate) fn fill(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
         self.layout.validate(image)?;
         let wrong = |what: &str| {
@@ -36,16 +36,16 @@ impl Table {
         Ok(())
     }
 
-    /// The same of a load that was not over.
+    /// Adds a row of a load that was unfinished.
     pub(crate) fn fill_hidden(&mut self, load: LoadId, id: TupleId, image: &[u8]) -> Result<()> {
         self.fill(id, image)?;
         self.hide(load, id, Growth::Forced)
     }
 
-    /// Gives all indexes the entries of all rows, and no others. `check` is asked meanwhile whether that is to stop.
+    /// Fills all indexes with the entries of all rows. `check` returns an error if this is to stop.
     ///
     /// # Errors
-    /// If two rows have a key that one may have, or `check` gives one. The table is of no use then.
+    /// If two rows share a unique key, or `check` fails. The table is unusable then.
     pub(crate) fn index_all(&mut self, check: &dyn Fn() -> Result<()>) -> Result<()> {
         for position in 0..self.indexes.len() {
             let Some(place) = self.indexes.get(position) else { break };

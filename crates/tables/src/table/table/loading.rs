@@ -4,26 +4,26 @@ use super::*;
 use crate::table::tuple_ids::TupleIds;
 
 impl Table {
-    /// Whether look-ups and scans give the row.
+    /// Whether look-ups and scans return the row.
     #[inline]
     pub(super) fn is_visible(&self, id: TupleId) -> bool {
         self.loads.is_empty() || !self.loads.hide(id)
     }
 
-    /// Whether a load into it is not over.
+    /// Whether it has an unfinished load.
     pub(crate) fn is_loading(&self) -> bool {
         !self.loads.is_empty()
     }
 
-    /// The loads that are not over, each with its rows.
+    /// The unfinished loads, each with its rows.
     pub fn loads(&self) -> impl Iterator<Item = (LoadId, &TupleIds)> {
         self.loads.iter()
     }
 
-    /// The row of a unique index with this key, for who is about to insert another one.
+    /// The row with this key in a unique index, for a caller about to insert another one.
     ///
     /// # Errors
-    /// If it is of a load that is not over: nobody knows whether it will stay.
+    /// If the row belongs to an unfinished load: it is unknown whether it will stay.
     pub fn find_to_insert(&self, index: IndexId, key: &[u8]) -> Result<Option<TupleId>> {
         match self.index(index)?.first(key) {
             Some(id) if !self.is_visible(id) => Err(being_loaded(&self.definition)),
@@ -31,7 +31,7 @@ impl Table {
         }
     }
 
-    /// Adds a row of a load, which is given as the image of this table's layout, and hides it.
+    /// Adds a hidden row of a load, given as an image in this table's layout.
     pub(crate) fn insert_hidden(&mut self, load: LoadId, image: &[u8], undo: &mut Undo) -> Result<TupleId> {
         let id = self.ids.lowest_free();
         self.hide(load, id, Growth::Asked)?;
@@ -51,12 +51,12 @@ impl Table {
         self.loads.add(load, id, &self.budget, growth).map_err(|full| no_room(&self.definition, full))
     }
 
-    /// Ends a load: everybody sees its rows from now on.
+    /// Ends a load and makes its rows visible.
     pub(crate) fn end_load(&mut self, load: LoadId) {
         self.loads.end(load, &self.budget);
     }
 
-    /// The first row of a load at or behind an id.
+    /// The first row of a load at or after an id.
     pub(crate) fn next_hidden(&self, load: LoadId, from: TupleId) -> Option<TupleId> {
         self.loads.next(load, from)
     }

@@ -1,11 +1,11 @@
-//! Definitions that change a table's indexes and columns.
+//! Definitions that change indexes and columns of a table.
 
 use thermocline_types::Value;
 
 use super::*;
 use crate::schema::IndexDefinition;
 
-/// Rows between two looks at whether a definition was stopped.
+/// Rows between two calls of `stopped`.
 const LOOK_EVERY_ROWS: usize = 1024;
 
 impl Table {
@@ -14,7 +14,7 @@ impl Table {
         self.add_index_unless(definition, index, &|| Ok(()))
     }
 
-    /// The same unless `stopped` gives an error, which it is asked for every now and then.
+    /// [`Table::add_index`] that fails when `stopped`, called every now and then, returns an error.
     pub fn add_index_unless(
         &mut self,
         definition: Arc<TableDefinition>,
@@ -45,7 +45,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes a complete index one of the table's.
+    /// Adds a complete index to the table.
     pub(super) fn add_built(&mut self, definition: Arc<TableDefinition>, index: Index) {
         self.indexes.push(index);
         self.indexes.sort_by_key(|index| index.definition().id);
@@ -65,15 +65,15 @@ impl Table {
         self.definition = definition;
     }
 
-    /// Gives all rows the columns of this definition: further ones with this value, or fewer.
+    /// Gives all rows the columns of this definition: additional ones with this value, or fewer.
     ///
-    /// The rows are rewritten one by one, because a second layout would make every later read slower and
-    /// rows unequal that hold the same; the budget has to have room for a second set of them meanwhile.
+    /// The rows are rewritten one by one, because a second layout would slow down every later read and make rows with
+    /// the same values unequal; the budget must have room for a second set of them meanwhile.
     pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
         self.change_columns_unless(definition, fill, &|| Ok(()))
     }
 
-    /// The same unless `stopped` gives an error, which it is asked for every now and then.
+    /// [`Table::change_columns`] that fails when `stopped`, called every now and then, returns an error.
     pub fn change_columns_unless(
         &mut self,
         definition: Arc<TableDefinition>,
@@ -83,8 +83,8 @@ impl Table {
         self.rewrite(definition, fill, Growth::Asked, stopped)
     }
 
-    /// Goes back to the columns of before [`Table::change_columns`]. It does not ask for memory: other partitions
-    /// have the columns of before, and this one cannot keep others.
+    /// Returns to the columns before [`Table::change_columns`]. It does not ask for memory: other partitions have the
+    /// earlier columns, and this one must not differ.
     pub fn restore_columns(&mut self, definition: Arc<TableDefinition>) -> Result<()> {
         self.rewrite(definition, &Value::Null, Growth::Forced, &|| Ok(()))
     }
@@ -129,7 +129,7 @@ impl Table {
         };
         let result = rewrite();
         if result.is_ok() {
-            // It is of the layout of before.
+            // The build has the earlier layout.
             self.drop_build();
             self.exchange_rows(definition, layout, (&mut rows, &mut locators));
         }
@@ -137,7 +137,7 @@ impl Table {
         result
     }
 
-    /// Exchanges all rows for those of another layout, with the same ids and the same keys.
+    /// Replaces all rows by those of another layout, with the same ids and keys.
     pub(super) fn exchange_rows(
         &mut self,
         definition: Arc<TableDefinition>,

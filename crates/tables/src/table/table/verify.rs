@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{HEADER_BYTES, Table};
 
 impl Table {
-    /// A hash of all rows that can be seen, and their ids. Equal for equal content, whatever the way there.
+    /// Hash of all visible rows and their ids. Equal for equal content, however it came about.
     pub fn state_hash(&self) -> Result<u64> {
         let mut hash = u64::from(self.id().0);
         for id in self.scan() {

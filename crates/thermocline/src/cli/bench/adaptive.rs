@@ -1,10 +1,9 @@
 //! `thermocline bench adaptive`: section 6.2 of the 2023 paper.
 //!
-//! TPC-H Q12 and Q14 against a storage node process of one pushdown slot on a core of its own,
-//! behind a limited link, over its compute power: without pushdown, with eager and with adaptive
-//! pushdown; alone and both at once; the queue by pushdown amenability and by arrival. Their
-//! pushable parts, Q12p and Q14p, are run alone as well, because the optimum n = k/(k+1) N is one
-//! of requests and not of whole queries.
+//! TPC-H Q12 and Q14 against a storage node process with one pushdown slot on a core of its own, behind a limited link,
+//! over its compute power: without pushdown, with eager and with adaptive pushdown; alone and both at once; the queue
+//! by pushdown amenability and by arrival. Their pushable parts, Q12p and Q14p, also run alone, because the optimum n =
+//! k/(k+1) N applies to requests and not to whole queries.
 
 use std::collections::HashMap;
 
@@ -29,20 +28,20 @@ pub struct AdaptiveArgs {
     /// Scale factor [default: 1, with --quick 0.02]
     #[arg(long)]
     scale: Option<f64>,
-    /// Shares of a core that the storage node may compute with, comma separated [default: 1 to 0.05 in 11
-    /// steps, with --quick 0.5,0.1]
+    /// Compute powers of the storage node, as shares of a core, comma separated [default: 1 to 0.05 in 11 steps, with
+    /// --quick 0.5,0.1]
     #[arg(long, value_delimiter = ',', value_parser = parse_power)]
     compute_power: Vec<f64>,
     /// Limit of the storage node's link [default: 200Mbps, with --quick 20Mbps]
     #[arg(long, value_parser = rate)]
     egress_limit: Option<String>,
-    /// Stored bytes of an object, each of which is a partition [default: 2MiB, with --quick 128KiB]
+    /// Stored bytes of an object, which is one partition [default: 2MiB, with --quick 128KiB]
     #[arg(long, value_parser = partition_size)]
     partition_size: Option<u64>,
-    /// Transfers after a pushback at once
+    /// Concurrent transfers after pushbacks
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pushback_slots: u32,
-    /// Timed runs of each, after one to warm up; the median counts [default: 3, with --quick 1]
+    /// Timed runs of each query, after a warm-up; the median counts [default: 3, with --quick 1]
     #[arg(long, value_parser = at_least(1))]
     passes: Option<usize>,
     #[command(flatten)]
@@ -63,7 +62,7 @@ const Q12_PUSHABLE: &str = "select l_shipmode, l_orderkey from lineitem where l_
 /// The scan of Q14 that may be pushed down.
 const Q14_PUSHABLE: &str = "select l_partkey, l_extendedprice, l_discount from lineitem \
     where l_shipdate >= date '1995-09-01' and l_shipdate < date '1995-10-01'";
-/// What runs alone, and what runs at once.
+/// Queries that run alone, and queries that run at once.
 const ALONE: [&str; 4] = ["Q12", "Q14", "Q12p", "Q14p"];
 const AT_ONCE: [[&str; 2]; 2] = [["Q12", "Q14"], ["Q12p", "Q14p"]];
 
@@ -72,7 +71,7 @@ type Outcomes = HashMap<(Strategy, bool, &'static str), Outcome>;
 /// Runs the experiment and prints a table per compute power.
 ///
 /// # Errors
-/// If an argument does not fit, a query fails, or two strategies disagree on a result.
+/// If an argument is invalid, a query fails, or two strategies disagree on a result.
 pub async fn adaptive(args: AdaptiveArgs) -> Result<(), Failure> {
     let quick = args.common.quick;
     let scale = args.scale.unwrap_or(if quick { 0.02 } else { 1.0 });
@@ -118,7 +117,7 @@ pub async fn adaptive(args: AdaptiveArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs every query alone, and those that belong together at once.
+/// Runs every query alone, and those that run at once.
 async fn run(
     contest: &mut Contest,
     queries: &HashMap<&'static str, &'static str>,
@@ -153,7 +152,7 @@ async fn run(
     Ok(())
 }
 
-/// Every query, and whether it is not alone.
+/// Every query, and whether it runs at once with others.
 fn cases() -> impl Iterator<Item = (&'static str, bool)> {
     ALONE.iter().map(|query| (*query, false)).chain(AT_ONCE.iter().flatten().map(|query| (*query, true)))
 }
@@ -162,8 +161,8 @@ fn label(query: &str, concurrent: bool) -> String {
     if concurrent { format!("{query} at once") } else { query.to_owned() }
 }
 
-/// The admitted requests that are best if `no` and `eager` pushdown take these seconds: k/(k+1) N
-/// with k = no / eager.
+/// The optimal number of admitted requests if `no` and `eager` pushdown take these seconds: k/(k+1) N with k = no /
+/// eager.
 fn optimum(no: &Outcome, eager: &Outcome, asked: u64) -> f64 {
     let k = no.seconds / eager.seconds;
     k / (k + 1.0) * asked as f64
@@ -188,7 +187,7 @@ fn seconds_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Da
 fn admitted_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> DataFusionResult<String> {
     let mut points = vec![];
     for query in ALONE {
-        // How many are worth pushing is learnt, so that it may differ.
+        // The number worth pushing is learnt, so it may differ.
         let asked = by_power.iter().filter_map(|(_, of)| of.get(&(Strategy::AdaptivePaAware, false, query)));
         let asked = asked.map(|aware| aware.asked).max().unwrap_or_default();
         let panel = format!("{query}, N = {asked}");

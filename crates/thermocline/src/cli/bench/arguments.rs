@@ -1,4 +1,4 @@
-//! Values that arguments of several benches take, and which of them are refused.
+//! Argument values shared by several benches, and their validation.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use thermocline_workloads::generate::{Format, PARTITION_SIZE_MIN};
 
 use super::super::Failure;
 
-/// A count that is not below `least`.
+/// A count of at least `least`.
 pub fn at_least(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..)
 }
@@ -18,7 +18,7 @@ pub fn at_least(least: u64) -> RangedU64ValueParser<usize> {
 /// The format of this name.
 ///
 /// # Errors
-/// A sentence that names it, if there is none.
+/// A sentence that names the text, if there is no such format.
 pub fn format(name: &str) -> Result<Format, String> {
     match name.to_ascii_lowercase().as_str() {
         "parquet" => Ok(Format::Parquet),
@@ -27,10 +27,10 @@ pub fn format(name: &str) -> Result<Format, String> {
     }
 }
 
-/// A rate, as it is written.
+/// Checks a rate and returns it as written.
 ///
 /// # Errors
-/// A sentence that names the text, if it is none.
+/// A sentence that names the text, if it is not a rate.
 pub fn rate(text: &str) -> Result<String, String> {
     parse_rate(text).map(|_| text.to_owned())
 }
@@ -38,7 +38,7 @@ pub fn rate(text: &str) -> Result<String, String> {
 /// Stored bytes of an object.
 ///
 /// # Errors
-/// A sentence that names the text, if it is no size or too small a one.
+/// A sentence that names the text, if it is not a size or too small.
 pub fn partition_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         size if size >= PARTITION_SIZE_MIN => Ok(size),
@@ -46,10 +46,10 @@ pub fn partition_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A cache policy, as it is written.
+/// Checks a cache policy and returns it as written.
 ///
 /// # Errors
-/// A sentence that names the text, if there is none.
+/// A sentence that names the text, if there is no such policy.
 pub fn policy(text: &str) -> Result<String, String> {
     check_setting("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -57,7 +57,7 @@ pub fn policy(text: &str) -> Result<String, String> {
 /// A number from `least` to `most`; `what` names it in the error.
 ///
 /// # Errors
-/// A sentence that names the text, for anything else.
+/// A sentence that names the text, for any other number or text.
 pub fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
@@ -65,10 +65,10 @@ pub fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, Stri
     }
 }
 
-/// Refuses a list that names something twice, which would be measured and counted twice.
+/// Refuses a list with duplicates, which would be measured and counted twice.
 ///
 /// # Errors
-/// If `values` of the argument `name` does.
+/// If `values` of the argument `name` has duplicates.
 pub fn distinct<T: Display>(name: &str, values: &[T]) -> Result<(), Failure> {
     let texts: Vec<String> = values.iter().map(T::to_string).collect();
     let twice = texts.iter().enumerate().find(|(index, text)| texts.iter().take(*index).any(|before| before == *text));
@@ -78,10 +78,10 @@ pub fn distinct<T: Display>(name: &str, values: &[T]) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a scale that the workload has no data of.
+/// Refuses a scale that the workload does not support.
 ///
 /// # Errors
-/// If it is such a one.
+/// If the scale is not supported.
 pub fn check_scale(workload: &Workload, scale: f64) -> Result<(), Failure> {
     (workload.check_scale)(scale).map_err(|error| Failure::Usage(format!("--scale: {error}")))
 }

@@ -1,5 +1,5 @@
-//! `thermocline bench bitmap`: selection bitmaps against pushdown without them, over the share of
-//! `lineitem` that five TPC-H queries select (Enhancing Computation Pushdown section 6.3.1).
+//! `thermocline bench bitmap`: selection bitmaps compared with pushdown without them, over the share of `lineitem` that
+//! five TPC-H queries select (Enhancing Computation Pushdown section 6.3.1).
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
@@ -31,21 +31,21 @@ pub struct BitmapArgs {
     /// parquet or csv
     #[arg(long, default_value = "parquet", value_parser = format)]
     format: Format,
-    /// Queries to run: some of Q3, Q4, Q12, Q14 and Q19, comma separated
+    /// Queries to run, comma separated: some of Q3, Q4, Q12, Q14 and Q19
     #[arg(long, value_delimiter = ',', default_value = "3,4,12,14,19")]
     queries: Vec<String>,
-    /// Shares of lineitem to select; 0 stands for the smallest share that is not nothing [default: 0 to 0.9
-    /// in steps of 0.1, with --quick 0,0.5,0.9]
+    /// Shares of lineitem to select; 0 stands for the smallest share above zero [default: 0 to 0.9 in steps of 0.1,
+    /// with --quick 0,0.5,0.9]
     #[arg(long, value_delimiter = ',', value_parser = share)]
     selectivities: Vec<f64>,
     /// Limit of the storage node's link
     #[arg(long, default_value = "1Gbps", value_parser = rate)]
     egress_limit: String,
-    /// Let joins thin lineitem by Bloom filters or lists of their keys, with and without bitmaps;
-    /// otherwise only the filter whose selectivity varies does
+    /// Let joins filter lineitem by Bloom filters or lists of their keys, with and without bitmaps; otherwise only the
+    /// filter of varying selectivity does
     #[arg(long)]
     join_filters: bool,
-    /// Timed executions of each query
+    /// Timed runs of each query
     #[arg(long, default_value_t = 1, value_parser = at_least(1))]
     passes: usize,
     #[command(flatten)]
@@ -58,13 +58,13 @@ pub struct BitmapArgs {
 const SELECTIVITIES: [f64; 10] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// Shares of lineitem with `--quick`.
 const QUICK_SELECTIVITIES: [f64; 3] = [0.0, 0.5, 0.9];
-/// Keys of a build side that are sent as a list.
+/// Setting for the largest list of build keys.
 const INLIST_SETTING: &str = "datafusion.optimizer.hash_join_inlist_pushdown_max_size";
 
-/// Which columns of `lineitem` the cache holds, so on which side the bitmap is made.
+/// Columns of `lineitem` in the cache, which determine the side that makes the bitmap.
 #[derive(Debug, Clone, Copy)]
 enum Direction {
-    /// The output's columns that are not the predicate's: the bitmap comes from storage.
+    /// The output's columns other than the predicate's: the bitmap comes from storage.
     Storage,
     /// The predicate's columns: the bitmap goes to storage.
     Compute,
@@ -88,7 +88,7 @@ impl Direction {
     }
 }
 
-/// One session, the columns of `lineitem` that its cache is to hold, and what is measured with it.
+/// One session, the columns of `lineitem` that its cache is to hold, and its measurements.
 struct Side {
     session: Session,
     bitmaps: bool,
@@ -97,7 +97,7 @@ struct Side {
 /// Runs the experiment.
 ///
 /// # Errors
-/// If an argument does not fit, a query fails, or bitmaps change a result.
+/// If an argument is invalid, a query fails, or bitmaps change a result.
 pub async fn bitmap(args: BitmapArgs) -> Result<(), Failure> {
     let quick = args.common.quick;
     let scale = args.scale.unwrap_or(if quick { QUICK_SCALE } else { 1.0 });
@@ -134,7 +134,7 @@ pub async fn bitmap(args: BitmapArgs) -> Result<(), Failure> {
             session.set("bloom_filters", "off")?;
             session.run(&format!("SET {INLIST_SETTING} = '0'")).await?;
         }
-        // A node that hands work back would hide what bitmaps save.
+        // A node that pushes work back would hide the effect of bitmaps.
         session.set("pushback", "off")?;
         session.set("bitmaps", if bitmaps { "on" } else { "off" })?;
         sides.push(Side { session, bitmaps });
@@ -165,8 +165,7 @@ pub async fn bitmap(args: BitmapArgs) -> Result<(), Failure> {
 }
 
 impl Side {
-    /// Fills the cache, runs the query once to warm up, and then `passes` times; the records in
-    /// the order of execution.
+    /// Fills the cache, runs the query once to warm up, and then `passes` times; returns the records in order.
     async fn run(
         &self,
         measurement: &Measurement,
@@ -188,15 +187,15 @@ impl Side {
         Ok(records)
     }
 
-    /// The paper's preparation: the cache holds what the query needs of the other tables and, for
-    /// bitmaps, one part of what it needs of `lineitem`. There is no room for more.
+    /// The paper's preparation: the cache holds the needed columns of the other tables and, for bitmaps, one part of
+    /// the needed columns of `lineitem`. There is no room for more.
     async fn prepare(&self, query: &SelectivityQuery, direction: Direction) -> DataFusionResult<()> {
         let session = &self.session;
         session.engine().cache().clear();
         session.set("mode", "caching")?;
         session.database().set("cache_size", "1TiB")?;
         let of_lineitem = if self.bitmaps { direction.cached(query) } else { vec![] };
-        // Several uses, so that the columns that are missing do not displace these.
+        // Several uses, so that missing columns do not displace these.
         for _ in 0..3 {
             read_columns(session, "lineitem", &of_lineitem).await?;
             for (table, columns) in query.others {
@@ -228,8 +227,7 @@ fn query_named(name: &str) -> Result<&'static SelectivityQuery, Failure> {
     })
 }
 
-/// The values of the query's measure and the share of `lineitem` with a larger one, in the order of
-/// the values.
+/// Values of the query's measure, each with the share of `lineitem` that has a larger one, in ascending order.
 async fn shares(session: &Session, query: &SelectivityQuery) -> DataFusionResult<Vec<(i64, f64)>> {
     let sql = format!(
         "SELECT CAST({} AS BIGINT) AS x, count(*) AS n FROM lineitem GROUP BY x ORDER BY x DESC",
@@ -254,7 +252,7 @@ async fn shares(session: &Session, query: &SelectivityQuery) -> DataFusionResult
         .collect())
 }
 
-/// The bound that selects closest to `wanted` of the rows, but not none, and what it selects.
+/// The bound that selects closest to `wanted` of the rows, but not none, and the selected share.
 fn nearest(shares: &[(i64, f64)], wanted: f64) -> Option<(i64, f64)> {
     let distance = |share: f64| (share - wanted).abs();
     shares
@@ -264,11 +262,10 @@ fn nearest(shares: &[(i64, f64)], wanted: f64) -> Option<(i64, f64)> {
         .copied()
 }
 
-/// Where records go, the table of what they say, and what of them is drawn.
+/// Sink of records, printed table, and data of figures.
 struct Output {
     json: JsonLines,
-    /// The fastest executions: selectivity, whence the bitmap came (`None`: there was none),
-    /// record.
+    /// The fastest runs: selectivity, source of the bitmap (`None` without one), record.
     drawn: Vec<(f64, Option<Direction>, Record)>,
 }
 
@@ -336,7 +333,7 @@ impl Output {
         Ok(())
     }
 
-    /// Lines of a quantity over selectivity, a panel for each query.
+    /// Lines of a quantity over selectivity, with a panel for each query.
     fn figure(&self, measurement: &Measurement, quantity: Quantity) -> DataFusionResult<String> {
         let points: Vec<Point<f64>> = self
             .drawn

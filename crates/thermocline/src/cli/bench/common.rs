@@ -1,4 +1,4 @@
-//! What every bench takes, and the sessions that it measures in.
+//! Arguments of all benches, and the sessions in which they measure.
 
 use std::path::PathBuf;
 
@@ -13,25 +13,25 @@ use super::super::sql::assignment;
 /// Arguments of every bench of queries.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommonArgs {
-    /// Small data and few runs, under a minute, as far as arguments do not say otherwise
+    /// Use small data and few runs, under a minute, unless other arguments say otherwise
     #[arg(long)]
     pub quick: bool,
-    /// Where the generated data is kept between runs [default: a folder of the user's cache]
+    /// Keep generated data in this directory between runs [default: a folder of the user's cache]
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// Write one JSON object a query to this file
+    /// Write one JSON object per query to this file
     #[arg(long)]
     pub json: Option<PathBuf>,
-    /// Change a setting, such as price_transferred_gb=0.09; what a bench compares it sets itself
+    /// Change a setting, such as price_transferred_gb=0.09, except those that the bench sets itself
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
 }
 
 impl CommonArgs {
-    /// Refuses settings of `--set` that a bench sets itself: `own`, by their names without a prefix.
+    /// Refuses settings of `--set` that a bench sets itself: `own`, by name without a prefix.
     ///
     /// # Errors
-    /// If there is one.
+    /// If there is such a setting.
     pub fn refuse_own(&self, own: &[&str]) -> Result<(), Failure> {
         let given = self.settings.iter().map(|(name, _)| name.strip_prefix("thermocline.").unwrap_or(name));
         match given.into_iter().find(|name| own.iter().any(|own| own.eq_ignore_ascii_case(name))) {
@@ -43,7 +43,7 @@ impl CommonArgs {
     /// A session with the given settings and no tables.
     ///
     /// # Errors
-    /// If a setting does not fit.
+    /// If a setting is invalid.
     pub async fn plain_session(&self) -> DataFusionResult<Session> {
         let options = OpenOptions { settings: self.settings.clone(), ..OpenOptions::default() };
         Ok(Database::open(options, |_| {}).await?.session())
@@ -52,7 +52,7 @@ impl CommonArgs {
     /// A session with the given settings and the workload's tables below `location`.
     ///
     /// # Errors
-    /// If a setting or the location does not fit.
+    /// If a setting or the location is invalid.
     pub async fn session(&self, workload: &Workload, format: Format, location: &str) -> DataFusionResult<Session> {
         let session = self.plain_session().await?;
         for table in workload.tables {
@@ -62,7 +62,7 @@ impl CommonArgs {
     }
 }
 
-/// A setting that exists, with a value that fits, as far as that is known without a database.
+/// A setting that exists, with a valid value as far as that can be checked without a database.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = assignment(text)?;
     check_setting(&name, &value).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! No, eager and adaptive pushdown against each other (Enhancing Computation Pushdown section 6.2):
-//! storage node processes of limited compute power on a core of their own, behind a limited link.
+//! Comparison of no, eager and adaptive pushdown (Enhancing Computation Pushdown section 6.2): storage node processes
+//! of limited compute power on a core of their own, behind a limited link.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use super::super::workload_data::workload_data;
 use super::common::CommonArgs;
 use super::sink::JsonLines;
 
-/// Strategies of pushdown.
+/// Pushdown strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// Nobody: nothing is pushed down.
+    /// Nothing is pushed down.
     No,
-    /// The compute node: everything is.
+    /// The compute node pushes down everything.
     Eager,
-    /// The storage node, its queue by pushdown amenability.
+    /// The storage node decides; it queues by pushdown amenability.
     AdaptivePaAware,
-    /// The storage node, its queue by arrival.
+    /// The storage node decides; it queues by arrival.
     AdaptiveFifo,
 }
 
@@ -48,7 +48,7 @@ impl Strategy {
 pub struct Trial {
     /// The strategy.
     pub strategy: Strategy,
-    /// Share of a core that the storage node may compute with.
+    /// Compute power of the storage node, as a share of a core.
     pub power: f64,
     /// Whether other queries run at once.
     pub concurrent: bool,
@@ -59,32 +59,31 @@ pub struct Trial {
 pub struct Outcome {
     /// Seconds.
     pub seconds: f64,
-    /// Partitions to push down: N.
+    /// Partitions to be pushed down: N.
     pub asked: u64,
-    /// Those that were not pushed back: n.
+    /// Partitions not pushed back: n.
     pub admitted: u64,
 }
 
 impl Outcome {
-    /// The one of median seconds; `None` of none.
+    /// The run of median seconds; `None` without runs.
     pub fn median(mut runs: Vec<Self>) -> Option<Self> {
         runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         runs.get(runs.len() / 2).copied()
     }
 }
 
-/// Settings that a contest decides.
+/// Settings that a contest sets itself.
 pub const OWN_SETTINGS: [&str; 3] = ["partition_size", "mode", "partitions_in_flight"];
 
 /// A contest between strategies over the same queries. Their results must be equal.
 pub struct Contest {
     measurement: Measurement,
     common: CommonArgs,
-    /// Options of every node, but for those that the trial decides. Only adaptive strategies use its
-    /// pushback slots.
+    /// Options of every node except those set by the trial. Only adaptive strategies use its pushback slots.
     node: NodeOptions,
     data: PathBuf,
-    /// Whether storage and compute have a core each.
+    /// Whether storage and compute have one core each.
     pinned: bool,
     sink: JsonLines,
     /// Results by query.
@@ -92,7 +91,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Makes the data, of objects of `partition_size` each, and takes a core for this process.
+    /// Creates the data with objects of `partition_size` each, and pins this process to a core.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -126,18 +125,18 @@ impl Contest {
         let node = NodeProcess::start(&self.data, &options).await?;
         let Measurement { workload, format, .. } = &self.measurement;
         let session = self.common.session(workload, *format, &format!("thermocline://{}", node.address)).await?;
-        // One object, one partition.
+        // One partition per object.
         session.database().set("partition_size", "64KiB")?;
         session.set("mode", if trial.strategy == Strategy::No { "pullup" } else { "pushdown" })?;
-        // Enough that the node has a choice whenever a slot is free.
+        // Enough for the node to have a choice whenever a slot is free.
         session.set("partitions_in_flight", "32")?;
         Ok((node, session))
     }
 
-    /// Runs a query, given by name and SQL, once to warm up and `passes` times; the median of these.
+    /// Runs a query, given by name and SQL, once to warm up and `passes` times; returns the median.
     ///
     /// # Errors
-    /// If it fails or has another result than before.
+    /// If it fails or its result differs from an earlier one.
     pub async fn run(
         &mut self,
         session: &Session,
@@ -173,7 +172,7 @@ impl Contest {
         task.await.map_err(|error| exec_datafusion_err!("query {}: {error}", query.0))?
     }
 
-    /// Writes a record; its outcome if it was timed.
+    /// Writes a record; returns its outcome if it was timed.
     ///
     /// # Errors
     /// If it cannot be written, or its query had another result before.
@@ -200,10 +199,10 @@ impl Contest {
         &self.measurement
     }
 
-    /// Makes sure that all records are written.
+    /// Flushes all records.
     ///
     /// # Errors
-    /// If they cannot be.
+    /// If they cannot be written.
     pub fn finish(&mut self) -> Result<()> {
         self.sink.flush()
     }

@@ -1,5 +1,5 @@
-//! What the transactional benches share: the row engine in this process, its log on the disk, and the table
-//! of what was measured.
+//! Parts shared by the transactional benches: the row engine in this process, its log on the disk, and the table of
+//! measurements.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,37 +25,37 @@ use super::sink::{JsonLines, or_dash};
 /// Arguments of every transactional bench.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EngineArgs {
-    /// Small data and short runs, under a minute, as far as arguments do not say otherwise
+    /// Use small data and short runs, under a minute, unless other arguments say otherwise
     #[arg(long)]
     pub quick: bool,
-    /// Executor partitions, comma separated: a database for each
+    /// Executor partitions, comma separated; runs one database for each
     #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub partitions: Vec<u16>,
-    /// Whether there is a command log: on, off, or both
+    /// Run with a command log: on, off, or both
     #[arg(long, value_delimiter = ',', default_value = "on")]
     pub log: Vec<OnOff>,
-    /// Whether results wait until the log is on the disk
+    /// Make results wait until the log is on the disk: on or off
     #[arg(long, default_value = "on")]
     synchronous_commit: OnOff,
-    /// Client threads [default: as many as partitions]
+    /// Client threads [default: the number of partitions]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: Option<u16>,
-    /// Calls that each client has on their way
+    /// Calls that each client has in flight
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Seconds that are measured, of each run [default: 10, with --quick 1]
+    /// Measured seconds of each run [default: 10, with --quick 1]
     #[arg(long, value_parser = parse_seconds_measured)]
     seconds: Option<f64>,
-    /// Seconds before them [default: 2, with --quick 0.3]
+    /// Unmeasured seconds before them [default: 2, with --quick 0.3]
     #[arg(long, value_parser = parse_seconds)]
     warm_up: Option<f64>,
     /// Memory for rows and indexes
     #[arg(long, default_value = "4GiB", value_parser = parse_size)]
     memory_limit: u64,
-    /// Where databases are made, and removed again [default: a folder of the user's cache]
+    /// Create databases in this directory, and remove them again [default: a folder of the user's cache]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Write one JSON object a run to this file
+    /// Write one JSON object per run to this file
     #[arg(long)]
     pub json: Option<PathBuf>,
 }
@@ -88,22 +88,22 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     number(text, 0.0, SECONDS_MAX, "number of seconds")
 }
 
-/// As [`parse_seconds`], but not 0, in which nothing is measured.
+/// [`parse_seconds`] without 0, for which nothing would be measured.
 fn parse_seconds_measured(text: &str) -> Result<f64, String> {
     number(text, 0.001, SECONDS_MAX, "number of seconds")
 }
 
 impl EngineArgs {
-    /// Refuses lists that name something twice.
+    /// Refuses lists with duplicates.
     ///
     /// # Errors
-    /// If there is one.
+    /// If there are duplicates.
     pub fn check(&self) -> Result<(), Failure> {
         distinct("--partitions", &self.partitions)?;
         distinct("--log", &self.log)
     }
 
-    /// How long clients run, and how hard.
+    /// Duration and load of the clients.
     pub fn drive(&self) -> DriveOptions {
         let (warm_up, timed) = if self.quick { (0.3, 1.0) } else { (2.0, 10.0) };
         let [warm_up, timed] =
@@ -116,10 +116,10 @@ impl EngineArgs {
         self.clients.unwrap_or(partitions).into()
     }
 
-    /// An empty database in a directory of its own, which goes with it.
+    /// An empty database in a directory of its own, which is removed with it.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn database(&self, partitions: u16, log: OnOff, procedures: Vec<Registration>) -> Result<Scratch> {
         let directory = ScratchDirectory::new(&self.directory.clone().unwrap_or_else(user_cache))?;
         let in_flight = self.clients(partitions).saturating_mul(self.in_flight as usize);
@@ -130,7 +130,7 @@ impl EngineArgs {
             queue_length: in_flight.max(defaults.queue_length),
             durable: log.0,
             log: LogSettings { synchronous_commit: self.synchronous_commit.0, ..LogSettings::default() },
-            // Checks of a long run read more than a statement of a user should.
+            // Checks after a long run read more than a user's statement should.
             limits: Limits { rows_max: u64::MAX, ..Limits::default() },
             procedures,
             ..defaults
@@ -140,7 +140,7 @@ impl EngineArgs {
         Ok(Scratch { database, _directory: directory })
     }
 
-    /// Makes what was loaded a snapshot, so that none of it is made one while something is measured.
+    /// Takes a snapshot of the loaded data, so that no snapshot of it is taken during the measurement.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -151,7 +151,7 @@ impl EngineArgs {
         Ok(())
     }
 
-    /// What a record says of how it was measured.
+    /// Fields of a record that describe the measurement.
     pub fn record(
         &self,
         workload: &'static str,
@@ -174,7 +174,7 @@ impl EngineArgs {
     }
 }
 
-/// A database that is gone with its files when this is dropped.
+/// A database that is removed with its files on drop.
 pub struct Scratch {
     pub database: Database,
     _directory: ScratchDirectory,
@@ -185,7 +185,7 @@ pub fn failed(error: thermocline_transactions::Error) -> DataFusionError {
     exec_datafusion_err!("{error}")
 }
 
-/// Where records go, line by line as they come.
+/// Sink of records, which prints a line for each.
 pub struct Table {
     json: JsonLines,
     records: Vec<TransactionRecord>,
@@ -218,8 +218,8 @@ impl Table {
         Ok(Self { json, records: Vec::new() })
     }
 
-    /// Writes and prints a record. Growth is the throughput over that of the first run that differs in
-    /// nothing but the partitions.
+    /// Writes and prints a record. Growth is the throughput relative to the first run that differs only in the number
+    /// of partitions.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -1,4 +1,4 @@
-//! What the benches of all workloads share: data, storage node, sessions, passes.
+//! Parts shared by the benches of all workloads: data, storage node, sessions, passes.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use super::common::CommonArgs;
 use super::figures::{Figures, FiguresArgs};
 use super::sink::Sink;
 
-/// Scale of `--quick`, at most.
+/// Maximum scale with `--quick`.
 pub const QUICK_SCALE: f64 = 0.05;
 
 /// Stored bytes of the data's objects.
@@ -42,10 +42,10 @@ pub struct ExperimentArgs {
     /// Modes to run, comma separated or repeated
     #[arg(long, visible_alias = "mode", value_delimiter = ',', default_value = "pullup,pushdown,caching,hybrid")]
     modes: Vec<Mode>,
-    /// Run these of the standard queries, comma separated, such as 1,6,14
+    /// Run only these standard queries, comma separated, such as 1,6,14
     #[arg(long, value_delimiter = ',')]
     pub queries: Vec<String>,
-    /// Limit of the segment cache; `half` for half of what the queries need
+    /// Limit of the segment cache; `half` for half of the queries' working set
     #[arg(long, default_value = "4GiB", value_parser = cache_size)]
     cache_size: CacheSize,
     /// Cache policy: lfu or lru
@@ -53,14 +53,14 @@ pub struct ExperimentArgs {
     policy: String,
     #[command(flatten)]
     pub node: NodeOptions,
-    /// Timed passes over the queries, after one to warm up; in each, the modes take turns
+    /// Timed passes over the queries, after a warm-up; in each, the modes take turns
     #[arg(long, default_value_t = 1, value_parser = at_least(1))]
     pub passes: usize,
-    /// Also run plain DataFusion and, where Python has it, DuckDB over the same files and over tables in memory;
-    /// they take turns with the modes, so that all tables in memory are there at once
+    /// Also run plain DataFusion and, if Python has it, DuckDB, over the same files and over tables in memory; they
+    /// take turns with the modes, so all tables in memory exist at once
     #[arg(long)]
     reference: bool,
-    /// Python interpreter with the package duckdb for --reference [default: python3, or the one of ./test]
+    /// Python interpreter with the package duckdb, for --reference [default: python3, or the one of ./test]
     #[arg(long, value_name = "PYTHON", requires = "reference")]
     duckdb: Option<PathBuf>,
     #[command(flatten)]
@@ -72,9 +72,9 @@ pub struct ExperimentArgs {
 /// Limit of the segment cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum CacheSize {
-    /// Half of what the queries need.
+    /// Half of the queries' working set.
     Half,
-    /// That many.
+    /// This many bytes.
     Bytes(usize),
 }
 
@@ -88,7 +88,7 @@ fn cache_size(text: &str) -> Result<CacheSize, String> {
 /// Names and SQL.
 pub type Queries = Vec<(String, String)>;
 
-/// A bench whose arguments were understood.
+/// A bench with validated arguments.
 #[derive(Debug)]
 pub struct Experiment {
     args: ExperimentArgs,
@@ -101,7 +101,7 @@ impl Experiment {
     /// Runs `warmup` once and `timed` in every pass.
     ///
     /// # Errors
-    /// If an argument does not fit.
+    /// If an argument is invalid.
     pub fn new(workload: Workload, args: ExperimentArgs, warmup: Queries, timed: Queries) -> Result<Self, Failure> {
         let scale = args.scale.unwrap_or(if args.common.quick { QUICK_SCALE } else { 1.0 });
         check_scale(&workload, scale)?;
@@ -116,17 +116,17 @@ impl Experiment {
     /// Runs the workload's standard queries, or those of `--queries`, to warm up and in every pass.
     ///
     /// # Errors
-    /// If an argument does not fit.
+    /// If an argument is invalid.
     pub fn standard(workload: Workload, args: ExperimentArgs) -> Result<Self, Failure> {
         let queries = chosen(&workload, &args.queries)?;
         Self::new(workload, args, queries.clone(), queries)
     }
 
-    /// Runs everything, writes the records and prints totals. In each pass, all modes and all other engines
-    /// take turns, so that whatever else the machine does falls on all of them.
+    /// Runs everything, writes the records and prints totals. In each pass, all modes and all other engines take turns,
+    /// so that other load on the machine affects all of them.
     ///
     /// # Errors
-    /// The first that occurs, be it of a query, the storage node or the files.
+    /// The first error, whether of a query, the storage node or the files.
     pub async fn run(self) -> Result<(), Failure> {
         let Self { args, measurement, .. } = &self;
         let python = if args.reference { self.python()? } else { None };
@@ -177,7 +177,7 @@ impl Experiment {
         std::iter::once(("warmup", &self.warmup)).chain(timed)
     }
 
-    /// Python with DuckDB, or a notice that there is none.
+    /// Python with DuckDB, or a notice that it is missing.
     fn python(&self) -> Result<Option<PathBuf>, Failure> {
         let python = DuckDb::find(self.args.duckdb.as_deref()).map_err(|error| match Failure::from(error) {
             Failure::Failed(message) => Failure::Usage(format!("--duckdb: {message}")),
@@ -189,7 +189,7 @@ impl Experiment {
         Ok(python)
     }
 
-    /// Plain DataFusion and DuckDB over the same files, each with as many threads as a session has, which is one a core.
+    /// Plain DataFusion and DuckDB over the same files, each with as many threads as a session: one per core.
     async fn references(&self, data: &Path, python: Option<&Path>) -> DataFusionResult<Vec<Contender>> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut contenders = vec![];
@@ -241,7 +241,7 @@ enum Contender {
 }
 
 impl Contender {
-    /// Runs the queries, each once. The first contender's results are those that all others' must equal.
+    /// Runs the queries, each once. All results must equal those of the first contender.
     async fn pass(
         &mut self,
         measurement: &Measurement,

@@ -1,4 +1,4 @@
-//! Where figures go.
+//! Output directory of figures.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use datafusion::common::{Result, exec_datafusion_err};
 /// Arguments of every bench that draws.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FiguresArgs {
-    /// Write figures to this directory, as SVG
+    /// Write figures as SVG to this directory
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
 }
@@ -19,10 +19,10 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Writes to the directory, if there is one, and makes it, so that a wrong one is known at once.
+    /// Writes to the directory, if one is given; creates it at once, so that a wrong path is reported early.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn new(args: &FiguresArgs) -> Result<Self> {
         let folder = args.figures.clone();
         if let Some(folder) = &folder {
@@ -31,10 +31,10 @@ impl Figures {
         Ok(Self { folder })
     }
 
-    /// Draws and writes the figure `NAME.svg`, if it is wanted.
+    /// Draws and writes the figure `NAME.svg`, if figures are wanted.
     ///
     /// # Errors
-    /// If it has nothing to show or cannot be written.
+    /// If it has no points or cannot be written.
     pub fn write(&self, name: &str, draw: impl FnOnce() -> Result<String>) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let path = folder.join(format!("{name}.svg"));

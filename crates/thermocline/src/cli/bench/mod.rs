@@ -1,4 +1,4 @@
-//! `thermocline bench`: the experiments, one JSON object a query or a run.
+//! `thermocline bench`: the experiments, one JSON object per query or run.
 
 mod adaptive;
 mod arguments;
@@ -36,15 +36,15 @@ enum Workload {
     Ssb(ssb::SsbArgs),
     /// TPC-H: the 22 queries, in every mode or over a storage node's compute power
     Tpch(tpch::TpchArgs),
-    /// Filter, join, group-by and top-K one by one, here and at storage
+    /// Filter, join, group-by and top-K one by one, locally and at storage
     Operators(operators::OperatorsArgs),
     /// Adaptive pushdown: Q12 and Q14 of TPC-H over a storage node's compute power
     Adaptive(adaptive::AdaptiveArgs),
     /// Selection bitmaps: five TPC-H queries over the selectivity of their filter on lineitem
     Bitmap(bitmap::BitmapArgs),
-    /// Many objects, and many partitions of one: what planning and requests cost a query
+    /// Cost of many objects, and of many partitions of one, for planning and requests
     Objects(objects::ObjectsArgs),
-    /// Statements by key through the door of a database, from one session and from many
+    /// Statements by key through sessions of a database, one and many at a time
     Sessions(sessions::SessionsArgs),
     /// YCSB on the row engine: point reads and updates of 1 KB rows over skewed keys
     Ycsb(ycsb::YcsbArgs),
@@ -55,7 +55,7 @@ enum Workload {
 /// Runs the experiment and prints totals.
 ///
 /// # Errors
-/// If an argument does not fit or a query fails.
+/// If an argument is invalid or a query fails.
 pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
     match args.workload {
         Workload::Ssb(args) => ssb::ssb(args).await,

@@ -1,5 +1,4 @@
-//! `thermocline bench objects`: what many objects, or many partitions of one, cost a query that needs
-//! few of them.
+//! `thermocline bench objects`: cost of many objects, or many partitions of one, for a query that needs few of them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ pub struct ObjectsArgs {
     /// Its columns [default: 500, with --quick 50]
     #[arg(long, value_parser = at_least(COLUMNS as u64))]
     columns: Option<usize>,
-    /// Timed runs of each query, after one to warm up [default: 5, with --quick 2]
+    /// Timed runs of each query, after a warm-up [default: 5, with --quick 2]
     #[arg(long, value_parser = at_least(1))]
     passes: Option<usize>,
     #[command(flatten)]
@@ -58,13 +57,13 @@ struct ObjectsRecord {
     seconds_median: f64,
     rows: u64,
     result_hash: String,
-    /// These are of the timed run of median seconds.
+    /// From here on, values of the timed run of median seconds.
     bytes_from_storage: u64,
     bytes_to_storage: u64,
     requests: u64,
 }
 
-/// Runs the queries and prints their seconds, beside those over the smallest number of objects.
+/// Runs the queries and prints their seconds, with the ratio to those over the smallest number of objects.
 ///
 /// # Errors
 /// If the data cannot be made, a query fails, or two modes differ in their rows.
@@ -205,7 +204,7 @@ impl Run {
     }
 }
 
-/// A directory that `make` fills, once.
+/// A directory that `make` fills once.
 fn made(directory: &Path, make: impl FnOnce(&Path) -> DataFusionResult<()>) -> DataFusionResult<PathBuf> {
     let failed = |error: &dyn std::fmt::Display| exec_datafusion_err!("{}: {error}", directory.display());
     let data = directory.join("data");
@@ -214,7 +213,7 @@ fn made(directory: &Path, make: impl FnOnce(&Path) -> DataFusionResult<()>) -> D
         return Ok(data);
     }
     if directory.exists() {
-        // A run that was killed left some of it.
+        // Remains of a killed run.
         fs::remove_dir_all(directory).map_err(|error| failed(&error))?;
     }
     eprintln!("making {} ...", directory.display());

@@ -1,5 +1,4 @@
-//! `thermocline bench operators`: one operator at a time, as in tables II to V of the PushdownDB
-//! paper.
+//! `thermocline bench operators`: one operator at a time, as in tables II to V of the PushdownDB paper.
 
 use datafusion::common::{Result as DataFusionResult, plan_datafusion_err};
 use thermocline_database::Session;
@@ -31,7 +30,7 @@ pub struct OperatorsArgs {
     /// Limit of the storage node's link
     #[arg(long, default_value = "1Gbps", value_parser = rate)]
     egress_limit: String,
-    /// Timed passes, after one to warm up; the fastest counts [default: 3, with --quick 1]
+    /// Timed passes, after a warm-up; the fastest counts [default: 3, with --quick 1]
     #[arg(long, value_parser = at_least(1))]
     passes: Option<usize>,
     #[command(flatten)]
@@ -48,7 +47,7 @@ struct Case {
     alternatives: &'static [Alternative],
 }
 
-/// A way to run a query: its name in the paper, and the settings that make it.
+/// A way to run a query: its name in the paper, and its settings.
 struct Alternative {
     name: &'static str,
     settings: &'static [(&'static str, &'static str)],
@@ -111,7 +110,7 @@ fn cases(scale: f64) -> Vec<Case> {
     cases.push(Case {
         table: "IV group-by",
         name: format!("{} groups", (1_500_000.0 * scale) as u64),
-        // The groups themselves would only measure how fast this side keeps them.
+        // Returning the groups themselves would only measure how fast this side keeps them.
         sql: "SELECT count(*), sum(q), sum(p), sum(d), sum(t) FROM (SELECT l_orderkey, sum(l_quantity) q, \
               sum(l_extendedprice) p, sum(l_discount) d, sum(l_tax) t FROM lineitem GROUP BY l_orderkey)"
             .to_owned(),
@@ -131,7 +130,7 @@ fn cases(scale: f64) -> Vec<Case> {
 /// Runs every case in every way and prints the tables.
 ///
 /// # Errors
-/// If an argument does not fit, a query fails, or two ways of running one differ in their rows.
+/// If an argument is invalid, a query fails, or two ways of running one differ in their rows.
 pub async fn operators(args: OperatorsArgs) -> Result<(), Failure> {
     let common = &args.common;
     let scale = args.scale.unwrap_or(if common.quick { QUICK_SCALE } else { 1.0 });
@@ -145,7 +144,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<(), Failure> {
     let measurement = Measurement { workload: Workload::TPCH, scale, format, egress_bytes_per_s: Some(egress) };
     let figures = Figures::new(&args.figures)?;
     let data = workload_data(&Workload::TPCH, common.data.clone(), scale, format, PARTITION_SIZE)?;
-    // The data's folder stays as it is.
+    // The data's folder stays unchanged.
     let indexes = ScratchDirectory::new(&common.data.clone().unwrap_or_else(user_cache))?;
     let options = NodeOptions {
         egress_limit: Some(args.egress_limit.clone()),

@@ -1,20 +1,20 @@
-//! Directories that go with what they were made for.
+//! Temporary directories.
 
 use std::path::{Path, PathBuf};
 
 use datafusion::common::{Result, exec_datafusion_err, plan_datafusion_err};
 
-/// A new, empty directory, which is removed with all that is in it when this is dropped.
+/// A new, empty directory, which is removed with its content on drop.
 #[derive(Debug)]
 pub struct ScratchDirectory {
     path: PathBuf,
 }
 
 impl ScratchDirectory {
-    /// Makes one in `parent`, which is made if it is not there.
+    /// Creates one in `parent`, which is created if missing.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn new(parent: &Path) -> Result<Self> {
         let in_parent = |error| exec_datafusion_err!("{}: {error}", parent.display());
         std::fs::create_dir_all(parent).map_err(in_parent)?;
@@ -25,7 +25,7 @@ impl ScratchDirectory {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! `thermocline bench sessions`: statements by key through the door of a database, from one session and from many.
+//! `thermocline bench sessions`: statements by key through sessions of a database, one and many at a time.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use super::sink::JsonLines;
 /// Arguments of `thermocline bench sessions`.
 #[derive(Debug, clap::Args)]
 pub struct SessionsArgs {
-    /// Few rows and short runs, under a minute, as far as arguments do not say otherwise
+    /// Use few rows and short runs, under a minute, unless other arguments say otherwise
     #[arg(long)]
     quick: bool,
-    /// Sessions at once, comma separated: a run for each
+    /// Concurrent sessions, comma separated; one run for each
     #[arg(long, value_delimiter = ',', default_value = "1,10,100", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     sessions: Vec<u16>,
     /// Rows of the table [default: 1000000, with --quick 10000]
@@ -27,12 +27,12 @@ pub struct SessionsArgs {
     /// Seconds of each run [default: 5, with --quick 0.5]
     #[arg(long)]
     seconds: Option<f64>,
-    /// Write one JSON object a run to this file
+    /// Write one JSON object per run to this file
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// What each session does over and over, with a key in the place of `{}`.
+/// Statements that each session repeats, with a key in place of `{}`.
 const STATEMENTS: [(&str, &str); 4] = [
     ("select", "SELECT v FROM t WHERE k = {}"),
     ("execute", "EXECUTE point({})"),
@@ -43,7 +43,7 @@ const STATEMENTS: [(&str, &str); 4] = [
 /// Runs the bench and prints a line for each run.
 ///
 /// # Errors
-/// If an argument does not fit or a statement fails.
+/// If an argument is invalid or a statement fails.
 pub async fn sessions(args: SessionsArgs) -> Result<(), Failure> {
     let rows = args.rows.unwrap_or(if args.quick { 10_000 } else { 1_000_000 });
     let seconds = args.seconds.unwrap_or(if args.quick { 0.5 } else { 5.0 });

@@ -1,4 +1,4 @@
-//! Where records go, and what is printed of them.
+//! Sink of records, and the printed summary.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,13 +10,13 @@ use serde_json::Value;
 use thermocline_pushdown::units::format_size;
 use thermocline_workloads::bench::{Record, median};
 
-/// A file of one JSON object a line, or nothing.
+/// A file with one JSON object per line, or nothing.
 pub struct JsonLines {
     file: Option<BufWriter<File>>,
 }
 
 impl JsonLines {
-    /// Writes to `path`, if there is one.
+    /// Writes to `path`, if one is given.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -27,7 +27,7 @@ impl JsonLines {
         Ok(Self { file: path.map(create).transpose()? })
     }
 
-    /// Writes a record with further fields: those of the object `more`, or none.
+    /// Writes a record with the fields of the object `more`, if any.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -35,7 +35,7 @@ impl JsonLines {
         let Some(file) = &mut self.file else { return Ok(()) };
         let mut line = serde_json::to_string(record).map_err(|error| exec_datafusion_err!("{error}"))?;
         if let Some(more) = more.as_object().filter(|more| !more.is_empty()).map(|_| more.to_string()) {
-            // The fields of both objects between one pair of braces, in their order.
+            // The fields of both objects within one pair of braces, in order.
             line.truncate(line.trim_end_matches('}').len());
             line.push(',');
             line.push_str(more.trim_start_matches('{'));
@@ -43,10 +43,10 @@ impl JsonLines {
         writeln!(file, "{line}").map_err(|error| exec_datafusion_err!("{error}"))
     }
 
-    /// Makes sure that all is written.
+    /// Flushes the file.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If it cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.file {
             Some(file) => file.flush().map_err(|error| exec_datafusion_err!("{error}")),
@@ -55,7 +55,7 @@ impl JsonLines {
     }
 }
 
-/// Where records go, and what is printed of them by mode and run.
+/// Sink of records, and their summary by mode and run.
 pub struct Sink {
     json: JsonLines,
     records: Vec<Record>,
@@ -66,18 +66,18 @@ pub struct Sink {
 struct Passes {
     count: usize,
     queries: usize,
-    /// Over the queries, the sum of each one's median over the passes.
+    /// Sum over the queries of each one's median over the passes.
     seconds_median: f64,
-    /// Over the queries, the sum of each one's minimum over the passes.
+    /// Sum over the queries of each one's minimum over the passes.
     seconds_min: f64,
-    /// In the mean of the passes; `None` if nobody counted them.
+    /// Mean of the passes; `None` if not counted.
     bytes: Option<u64>,
-    /// In the mean of the passes; `None` if nobody counted them.
+    /// Mean of the passes; `None` if not counted.
     dollars: Option<f64>,
 }
 
 impl Passes {
-    /// Summarises passes of `queries` records each, which are in the same order in all of them.
+    /// Summarises passes of `queries` records each, in the same order in all of them.
     fn of(records: &[&Record], queries: usize) -> Self {
         let queries = queries.clamp(1, records.len().max(1));
         let count = records.len().div_ceil(queries).max(1);
@@ -101,13 +101,13 @@ impl Passes {
     }
 }
 
-/// What is printed of something that nobody may have counted.
+/// Text, or a dash for a value that was not counted.
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
 impl Sink {
-    /// Writes to the file `json`, if there is one.
+    /// Writes to the file `json`, if one is given.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -130,7 +130,7 @@ impl Sink {
         &self.records
     }
 
-    /// Writes what is still held back.
+    /// Writes records that are still held back.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -138,8 +138,7 @@ impl Sink {
         self.json.flush()
     }
 
-    /// Prints a line for each mode and run, of which a timed pass has `queries` and the one to warm up
-    /// `warmup` queries.
+    /// Prints a line for each mode and run. A timed pass has `queries` queries, and the warm-up `warmup`.
     ///
     /// # Errors
     /// If the last records cannot be written.

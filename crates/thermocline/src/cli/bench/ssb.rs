@@ -13,7 +13,7 @@ use super::experiment::{Experiment, ExperimentArgs, Queries};
 pub struct SsbArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
-    /// Share of a core that a running fragment may take
+    /// Compute power of a running fragment, as a share of a core
     #[arg(long, value_parser = parse_power)]
     compute_power: Option<f64>,
     /// Run a random batch of this many queries instead of the 13: once to warm up, once reshuffled
@@ -34,7 +34,7 @@ fn exponent(text: &str) -> Result<f64, String> {
 /// Runs the standard queries, or a batch.
 ///
 /// # Errors
-/// If an argument does not fit or a query fails.
+/// If an argument is invalid or a query fails.
 pub async fn ssb(args: SsbArgs) -> Result<(), Failure> {
     let SsbArgs { mut experiment, compute_power, batch: batch_size, theta, seed } = args;
     experiment.node.compute_power = compute_power;

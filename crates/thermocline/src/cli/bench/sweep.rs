@@ -16,7 +16,7 @@ use super::experiment::{Queries, chosen};
 use super::figures::Figures;
 use super::tpch::TpchArgs;
 
-/// What `--quick` runs unless it is told.
+/// Queries that `--quick` runs by default.
 const QUICK_QUERIES: [&str; 4] = ["1", "6", "12", "14"];
 /// The strategies of the paper's figure.
 const STRATEGIES: [Strategy; 3] = [Strategy::No, Strategy::Eager, Strategy::AdaptivePaAware];
@@ -25,7 +25,7 @@ const STRATEGIES: [Strategy; 3] = [Strategy::No, Strategy::Eager, Strategy::Adap
 struct Compared {
     query: String,
     seconds: AtPower,
-    /// Of adaptive pushdown.
+    /// Outcome of adaptive pushdown.
     adaptive: Outcome,
 }
 
@@ -33,7 +33,7 @@ struct Compared {
 /// one of the powers where no and eager pushdown break even.
 ///
 /// # Errors
-/// If an argument does not fit, a query fails, or two strategies disagree on a result.
+/// If an argument is invalid, a query fails, or two strategies disagree on a result.
 pub async fn sweep(args: TpchArgs) -> Result<(), Failure> {
     let TpchArgs { experiment: mut args, compute_power: mut powers, partition_size } = args;
     let quick = args.common.quick;
@@ -115,7 +115,7 @@ fn print(power: f64, compared: &[Compared]) {
         "N",
         "n"
     );
-    // Seconds over those of the better of no and eager pushdown.
+    // Seconds relative to the better of no and eager pushdown.
     let ratios = |at: &AtPower| [at.no, at.eager, at.adaptive].map(|seconds| seconds / at.no.min(at.eager));
     for Compared { query, seconds, adaptive } in compared {
         let [no, eager, ratio] = ratios(seconds);
@@ -136,7 +136,7 @@ fn print(power: f64, compared: &[Compared]) {
     say!("  {:<16}{:>28}{no:>10.2}{eager:>10.2}{adaptive:>10.2}", "geometric mean", "");
 }
 
-/// Where the query breaks even; `None` if it was not measured.
+/// Break-even point of the query; `None` if it was not measured.
 fn break_even(query: &str, all: &[Compared]) -> Option<BreakEven> {
     let measured: Vec<AtPower> = all.iter().filter(|one| one.query == query).map(|one| one.seconds).collect();
     BreakEven::find(&measured)
@@ -162,7 +162,7 @@ fn print_break_even(queries: &Queries, all: &[Compared]) {
     }
 }
 
-/// Seconds over those of no pushdown, as in the paper: a panel for each query and one for all.
+/// Seconds relative to no pushdown, as in the paper: a panel for each query and one for all.
 fn figure(measurement: &Measurement, queries: &Queries, all: &[Compared]) -> DataFusionResult<String> {
     let relative = |panel: &str, at: &AtPower| {
         [("no pushdown", at.no), ("eager", at.eager), ("adaptive", at.adaptive)]

@@ -9,7 +9,7 @@ use super::super::Failure;
 use super::arguments::distinct;
 use super::engine::{EngineArgs, OnOff, Table, failed};
 
-/// Violations that are printed.
+/// Maximum violations printed.
 const SHOWN_MAX: usize = 10;
 
 /// Arguments of `thermocline bench tpcc`.
@@ -18,24 +18,24 @@ pub struct TpccArgs {
     /// Warehouses
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     warehouses: u32,
-    /// A hundredth of the rows of each warehouse, as with --quick
+    /// Load a hundredth of the rows of each warehouse, as with --quick
     #[arg(long)]
     reduced: bool,
-    /// Whether transactions touch other warehouses as the standard says: on, off, or both
+    /// Let transactions touch other warehouses as the standard says: on, off, or both
     #[arg(long, value_delimiter = ',', default_value = "on")]
     remote: Vec<OnOff>,
-    /// What procedures are written in, comma separated: rust, lua
+    /// Languages of the procedures, comma separated: rust, lua
     #[arg(long, value_delimiter = ',', default_value = "rust")]
     procedures: Vec<Language>,
     #[command(flatten)]
     engine: EngineArgs,
 }
 
-/// Runs the standard mix in a new database for each number of partitions, kind of log, and with and without
-/// remote transactions.
+/// Runs the standard mix in a new database for each number of partitions, with and without a log and remote
+/// transactions.
 ///
 /// # Errors
-/// If an argument does not fit, a transaction fails, or a consistency condition is broken.
+/// If an argument is invalid, a transaction fails, or a consistency condition is broken.
 pub fn tpcc(args: TpccArgs) -> Result<(), Failure> {
     args.engine.check()?;
     distinct("--remote", &args.remote)?;

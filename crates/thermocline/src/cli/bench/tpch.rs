@@ -13,8 +13,8 @@ use super::sweep::sweep;
 pub struct TpchArgs {
     #[command(flatten)]
     pub experiment: ExperimentArgs,
-    /// Instead of modes, compare no, eager and adaptive pushdown at these shares of a core that the
-    /// storage node may compute with, such as 1,0.5,0.25,0.1,0.05
+    /// Instead of modes, compare no, eager and adaptive pushdown at these compute powers of the storage node, as shares
+    /// of a core, such as 1,0.5,0.25,0.1,0.05
     #[arg(
         long,
         value_name = "SHARES",
@@ -23,8 +23,7 @@ pub struct TpchArgs {
         conflicts_with_all = ["modes", "cache_size", "policy", "reference", "arbitration"]
     )]
     pub compute_power: Vec<f64>,
-    /// Stored bytes of an object, each of which is a partition, over compute power [default: 2MiB, with
-    /// --quick 128KiB]
+    /// Stored bytes of an object, which is one partition, with --compute-power [default: 2MiB, with --quick 128KiB]
     #[arg(long, requires = "compute_power", value_parser = partition_size)]
     pub partition_size: Option<u64>,
 }
@@ -32,7 +31,7 @@ pub struct TpchArgs {
 /// Runs the 22 queries, or some of them.
 ///
 /// # Errors
-/// If an argument does not fit or a query fails.
+/// If an argument is invalid or a query fails.
 pub async fn tpch(args: TpchArgs) -> Result<(), Failure> {
     match args.compute_power.is_empty() {
         true => Experiment::standard(Workload::TPCH, args.experiment)?.run().await,

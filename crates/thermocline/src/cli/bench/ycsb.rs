@@ -19,16 +19,16 @@ pub struct YcsbArgs {
     /// Rows of the table [default: 1000000, with --quick 20000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
-    /// Reads and updates in percent, such as 90/10, or the core workloads A, B, C; comma separated
+    /// Percentages of reads and updates, such as 90/10, or the core workloads A, B, C; comma separated
     #[arg(long, value_delimiter = ',', default_value = "50/50")]
     mix: Vec<Mix>,
     /// Exponents of the Zipf distribution of keys, comma separated; 0 is uniform
     #[arg(long, value_delimiter = ',', default_value = "0.99", value_parser = parse_exponent)]
     skew: Vec<f64>,
-    /// Hot keys are neighbours instead of spread over the table
+    /// Make hot keys neighbours instead of spreading them over the table
     #[arg(long)]
     unscrambled: bool,
-    /// What procedures are written in, comma separated: rust, lua, sql
+    /// Languages of the procedures, comma separated: rust, lua, sql
     #[arg(long, value_delimiter = ',', default_value = "rust")]
     procedures: Vec<Language>,
     #[command(flatten)]
@@ -39,10 +39,10 @@ fn parse_exponent(text: &str) -> Result<f64, String> {
     number(text, 0.0, 10.0, "exponent")
 }
 
-/// Runs every mix at every skew, in a new database for each language, number of partitions and kind of log.
+/// Runs every mix at every skew, in a new database for each language, number of partitions, and with and without a log.
 ///
 /// # Errors
-/// If an argument does not fit or a transaction fails.
+/// If an argument is invalid or a transaction fails.
 pub fn ycsb(args: YcsbArgs) -> Result<(), Failure> {
     args.engine.check()?;
     distinct("--mix", &args.mix)?;

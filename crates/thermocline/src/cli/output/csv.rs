@@ -1,5 +1,6 @@
-//! CSV as in RFC 4180, with `\n` line ends. NULL is nothing, an empty string is `""`: unlike
-//! Arrow's writer, a reader can tell them apart.
+//! CSV as in RFC 4180, with `
+//! ` line ends. NULL is an empty field, an empty string is `""`: unlike with Arrow's writer, a reader can distinguish
+//! them.
 
 use std::fmt::Write;
 
@@ -59,7 +60,7 @@ pub fn no_text(batch: &RecordBatch, column: usize) -> ArrowError {
     ArrowError::CastError(format!("column {name}: a value cannot be shown as text"))
 }
 
-/// Quotes what was appended since `start`, if it must be.
+/// Quotes the text appended since `start`, if necessary.
 fn quote_from(start: usize, text: &mut String) {
     let value = text.get(start..).unwrap_or_default();
     if !value.is_empty() && !value.contains([',', '"', '\n', '\r']) {

@@ -1,4 +1,4 @@
-//! One JSON object per line. Unlike Arrow's writer, decimals are numbers, exact as they stand.
+//! One JSON object per line. Unlike with Arrow's writer, decimals are exact numbers.
 //!
 //! | value | JSON |
 //! |---|---|
@@ -37,9 +37,9 @@ pub fn rows(schema: &Schema, batch: &RecordBatch, text: &mut String) -> Result<(
     Ok(())
 }
 
-/// The values of one column, ready to be written.
+/// Formatter of one column's values.
 enum Values<'a> {
-    /// Written as they are: integers, decimals, booleans.
+    /// Written unquoted: integers, decimals, booleans.
     Bare(&'a dyn Array, ArrayFormatter<'a>),
     /// Quoted.
     Text(&'a dyn Array, ArrayFormatter<'a>),
@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
             DataType::List(_) => Self::List(array.as_list()),
             DataType::LargeList(_) => Self::LargeList(array.as_list()),
             DataType::FixedSizeList(..) => Self::FixedSizeList(array.as_fixed_size_list()),
-            // A document is what it says.
+            // A document is written as its text.
             of if is_jsonb(of) => match array.as_struct().columns() {
                 [texts] => Self::Bare(array, ArrayFormatter::try_new(texts.as_ref(), &options)?),
                 _ => Self::Text(array, ArrayFormatter::try_new(array, &options)?),
@@ -117,12 +117,12 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Dictionaries and run ends, unpacked, and intervals and UUIDs as texts, wherever they are a column of their own.
+/// Unpacks dictionaries and run ends, and converts intervals and UUIDs to text, if they are a column of their own.
 fn materialised(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => cast(array, values),
         DataType::RunEndEncoded(_, values) => cast(array, values.data_type()),
-        // A document stays one.
+        // A document is not converted.
         of if is_jsonb(of) => Ok(ArrayRef::clone(array)),
         _ => Ok(with_sql_texts(array)?),
     }
@@ -173,7 +173,7 @@ fn string(value: &str, text: &mut String) {
     text.push_str(&serde_json::Value::from(value).to_string());
 }
 
-/// `"name":` per field. SQL may give two columns one name, JSON should not: later ones get a number.
+/// `"name":` for each field. SQL may give two columns one name, JSON should not: later ones get a number.
 fn keys(fields: &Fields) -> Vec<String> {
     let mut taken: HashSet<String> = fields.iter().map(|field| field.name().clone()).collect();
     let mut seen = HashSet::new();

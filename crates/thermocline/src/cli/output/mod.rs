@@ -1,4 +1,4 @@
-//! Rows as text: a table for people, CSV and JSON for programs.
+//! Output of rows as text: a table for people, CSV and JSON for programs.
 
 pub mod csv;
 pub mod json;
@@ -13,27 +13,27 @@ use clap::ValueEnum;
 
 use super::Failure;
 
-/// How rows are written.
+/// Output formats of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// An aligned table, once all rows are there
     Table,
-    /// CSV with a header per result, as rows come; NULL is nothing, an empty string is ""
+    /// CSV with a header per result, as rows come; NULL is empty, an empty string is ""
     Csv,
     /// One JSON object per line, as rows come
     Json,
 }
 
-/// Rows that are made into text at a time.
+/// Rows formatted at a time.
 pub const ROWS_AT_ONCE: usize = 1024;
 
-/// The beginning of the clock of `WRITING_SINCE`.
+/// Start of the clock of `WRITING_SINCE`.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// Milliseconds on that clock at which a write began that has not ended; `NOT_WRITING` otherwise.
+/// Milliseconds on that clock at which the current write began; `NOT_WRITING` without one.
 static WRITING_SINCE: AtomicU64 = AtomicU64::new(NOT_WRITING);
 const NOT_WRITING: u64 = u64::MAX;
 
-/// How long standard output has taken nothing of what it is given, as when a pager waits for its user.
+/// Time for which the current write to standard output has been blocked, as by a pager that waits for its user.
 pub fn blocked_for() -> Duration {
     let now = STARTED.elapsed().as_millis() as u64;
     match WRITING_SINCE.load(Ordering::Relaxed) {
@@ -42,15 +42,15 @@ pub fn blocked_for() -> Duration {
     }
 }
 
-/// Writes to standard output, in few large pieces. Waits for as long as its reader takes nothing.
+/// Writes to standard output, in a few large pieces. Blocks while the reader does not read.
 ///
 /// # Errors
-/// [`Failure::OutputClosed`] if nobody reads it.
+/// [`Failure::OutputClosed`] if the reader has closed it.
 pub fn print(text: &[u8]) -> Result<(), Failure> {
     written(|output| output.write_all(text))
 }
 
-/// Hands what was printed to whoever reads it.
+/// Flushes standard output.
 ///
 /// # Errors
 /// As [`print()`].
@@ -65,14 +65,14 @@ fn written(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) -> Res
     written.map_err(|error| Failure::output(&error))
 }
 
-/// Whether rows go to a person's terminal.
+/// Whether standard output is a terminal.
 pub fn to_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
 #[cfg(test)]
 mod samples {
-    //! One batch of every kind of value, and what may go wrong with each.
+    //! One batch of every kind of value, and its problems.
 
     use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! An aligned table, in the manner of `psql`.
+//! An aligned table in the style of `psql`.
 //!
 //! ```text
 //!  d_year |  revenue
@@ -6,8 +6,8 @@
 //!    1993 | 446031203
 //! ```
 //!
-//! Numbers stand right, everything else left, NULL is empty. A value of several lines takes
-//! several lines. Control characters are escaped, so that no value can steer the terminal.
+//! Numbers are right-aligned, everything else left-aligned, and NULL is empty. A value of several lines takes several
+//! lines. Control characters are escaped, so that no value can control the terminal.
 
 use std::fmt::Write;
 
@@ -144,8 +144,7 @@ fn is_number(kind: &DataType) -> bool {
     }
 }
 
-/// Columns that a terminal gives to `text`: two for East Asian wide characters and emoji, none
-/// for combining marks.
+/// Width of `text` in terminal columns: two for East Asian wide characters and emoji, none for combining marks.
 fn width_of(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();

@@ -1,4 +1,4 @@
-//! Indexes that are built beside transactions, with the steps of the definition in the test's hand.
+//! Indexes built beside transactions, with the definition stepped by the test.
 
 use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
@@ -11,7 +11,7 @@ use super::*;
 use crate::database::{Database, Session, Settings, SnapshotSettings};
 
 const PARTITIONS: u16 = 3;
-/// Several steps for each partition.
+/// Enough rows for several steps in each partition.
 const ROWS: i64 = 20_000;
 const ROWS_OF_A_STEP: i64 = 2048;
 
@@ -47,7 +47,7 @@ fn count(session: &mut Session, sql: &str) -> i64 {
     count
 }
 
-/// A table over all partitions, or in each of them, with rows of `v` = `k`.
+/// A table, partitioned or replicated, with rows of `v` = `k`.
 fn filled(disk: &SimulatedDisk, by: &str) -> Database {
     let database = open(disk);
     let mut session = database.session();
@@ -68,7 +68,7 @@ fn definition(database: &Database, sql: &str) -> Definition {
     Definition::new(&shared.catalog, &shared.handle, sql, None)
 }
 
-/// Takes one step, and waits as a thread does.
+/// Takes one step, then waits like a thread.
 fn step(database: &Database, definition: &mut Definition) -> Option<Result<()>> {
     match definition.step() {
         Step::Go => None,
@@ -97,7 +97,7 @@ fn end(database: &Database, mut definition: Definition) -> Result<()> {
     }
 }
 
-/// The invariants of all partitions, what is built included.
+/// Checks the invariants of all partitions, including builds.
 fn check(database: &Database) {
     for id in 0..PARTITIONS {
         database.shared().handle.visit(PartitionId(id), |member| member.partition.check()).unwrap().unwrap();
@@ -108,7 +108,7 @@ fn has_index(database: &Database) -> bool {
     database.schema().index("t_v").is_some()
 }
 
-/// What is found by the index is what is found without it.
+/// Compares rows found by the index with rows found without it.
 fn compare(database: &Database) {
     let mut session = database.session();
     assert!(has_index(database));
@@ -126,7 +126,7 @@ fn write(random: &mut Random, session: &mut Session) {
     for _ in 0..8 {
         let (k, v) = (key(random), key(random));
         let sql = match random.below(7) {
-            // Compiled: integers in place, and columns of fixed width.
+            // Compiled updates: integers in place, and columns of fixed width.
             0 => "UPDATE t SET v = v + 1 WHERE k = $1 AND $2 > -1",
             1 | 2 => "UPDATE t SET v = $2 WHERE k = $1",
             3 => "UPDATE t SET s = s || 'longer', v = $2 WHERE k = $1",
@@ -160,7 +160,7 @@ fn writers_run_between_the_steps_of_an_index() {
         while result.is_none() {
             result = step(&database, &mut definition);
             steps += 1;
-            // These come to their end while the definition takes no step: nothing but one step of it holds them up.
+            // These end although the definition takes no step: only one of its steps can hold them up.
             write(&mut random, &mut session);
             if steps % 4 == 0 {
                 check(&database);
@@ -228,7 +228,7 @@ fn crash_at_every_step(sql: &str, is_made: impl Fn(&Database) -> bool) {
                 assert!(is_made(&database), "it was acknowledged");
                 made += 1;
             }
-            // Its record may be there, as that of any statement that was not answered.
+            // Its record may be there, like that of any unanswered statement.
             None if is_made(&database) => {}
             None => assert_eq!(run(&mut session, sql), 0),
         }
@@ -333,7 +333,7 @@ fn other_definitions_of_the_table_are_refused_and_those_of_others_run() {
     end(&database, definition).unwrap();
     check(&database);
     compare(&database);
-    // And while rows are loaded no index is begun.
+    // No index is begun while rows are loaded.
     let mut load = session.load("t", &["k", "v"]).unwrap();
     (ROWS..ROWS + 3000).for_each(|k| load.push(&row(k)).unwrap());
     assert_eq!(state(&mut database.session(), "CREATE INDEX t_x ON t (v, s)"), "55006");
@@ -361,7 +361,7 @@ fn an_index_that_is_stopped_is_gone_with_its_memory() {
     assert_eq!(end(&database, stopped).unwrap_err().sqlstate(), "57014");
     check(&database);
     assert_eq!(database.memory_bytes(), before);
-    // Somebody who vanishes.
+    // A definition that is dropped.
     let mut vanishes = begun(&database, sql);
     (0..6).for_each(|_| assert!(step(&database, &mut vanishes).is_none()));
     drop(vanishes);
@@ -383,13 +383,13 @@ fn a_violation_counts_when_it_is_committed() {
     let (mut session, sql) = (database.session(), "CREATE UNIQUE INDEX t_v ON t (v)");
     let mut definition = begun(&database, sql);
     (0..6).for_each(|_| assert!(step(&database, &mut definition).is_none()));
-    // Of a row behind the cursor, and of one that it has not met.
+    // A row behind the cursor, and one that the cursor has not reached.
     for v in [7, ROWS - 1] {
         run(&mut session, "BEGIN");
         run(&mut session, &format!("UPDATE t SET v = {v} WHERE k = 8"));
         run(&mut session, "ROLLBACK");
     }
-    // Two that exchange their keys.
+    // Two rows exchange their keys.
     run(&mut session, "UPDATE t SET v = 17 - v WHERE k IN (8, 9)");
     check(&database);
     end(&database, definition).unwrap();
@@ -402,7 +402,7 @@ fn a_violation_counts_when_it_is_committed() {
         let steps = if late { ROWS } else { 6 };
         for _ in 0..steps {
             if late && !definition.is_filling() {
-                // All rows are met, and the index is not the table's yet.
+                // All rows have been visited, and the index is not part of the table yet.
                 break;
             }
             assert!(step(&database, &mut definition).is_none());

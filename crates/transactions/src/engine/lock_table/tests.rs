@@ -9,7 +9,7 @@ fn request(owner: u64, last: Option<u32>, partitions: &[u32]) -> (Request<u64>, 
     (Request { partitions: partitions.into(), session: Some(asking), what: owner }, asking)
 }
 
-/// Who has to end; `None` if it has the partitions.
+/// The transactions that must end; `None` if the partitions were granted.
 fn ask(table: &mut LockTable<u64>, owner: u64, last: Option<u32>, partitions: &[u32]) -> Option<Vec<u64>> {
     let (request, asking) = request(owner, last, partitions);
     match table.ask(request, asking) {
@@ -40,7 +40,7 @@ fn who_asks_out_of_order_ends() {
         }
         assert_eq!(names(table.release(2)), [1]);
     }
-    // Of two, the one that began last.
+    // Of two, the later one.
     let mut table = LockTable::new(3);
     (0..3).for_each(|owner| assert_eq!(ask(&mut table, owner, None, &[owner as u32]), None));
     assert_eq!(ask(&mut table, 2, Some(2), &[1]), waits());
@@ -55,7 +55,7 @@ fn who_closes_two_circles_ends_both() {
     (0..3).for_each(|owner| assert_eq!(ask(&mut table, owner, None, &[owner as u32 + 1]), None));
     assert_eq!(ask(&mut table, 1, Some(2), &[1]), waits());
     assert_eq!(ask(&mut table, 2, Some(3), &[1]), waits());
-    // All others, of which one is free.
+    // Requests all others, of which one is free.
     assert_eq!(ask(&mut table, 0, Some(1), &[2, 3]), Some(vec![1, 2]));
     assert_eq!((names(table.release(2)), names(table.release(3))), (vec![], vec![0]));
 }
@@ -76,8 +76,8 @@ fn who_owns_nothing_waits_behind_others_and_is_never_refused() {
     assert!(table.is_free(&[0, 1, 2]));
 }
 
-/// Sessions that take partitions in any order, and what needs some of them at once: all of it ends, nobody ends who
-/// takes them in order, and no partition has two owners.
+/// Sessions that take partitions in any order, and requests for some partitions at once: all of them end, none that
+/// takes partitions in order is a victim, and no partition has two owners.
 #[test]
 fn everybody_gets_what_he_asks_for_or_ends() {
     #[derive(Default)]

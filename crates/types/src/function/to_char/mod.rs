@@ -29,17 +29,17 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
     Ok(text.into())
 }
 
-/// Most bytes that a character of a template stands for: a month's name, or a Roman number.
+/// Maximum bytes for a character of a template: a month's name, or a Roman number.
 const BYTES_OF_CHARACTER: usize = 16;
 
-/// Bytes of the text that [`call`] makes, at most.
+/// Maximum bytes of the text made by [`call`].
 pub(super) fn bytes_max(template: &str) -> usize {
     template.len().saturating_mul(BYTES_OF_CHARACTER).saturating_add(64)
 }
 
 /// Keywords of templates. Their names are in capitals, or begin with one.
 trait Keyword: Copy + 'static {
-    /// Longer names before those that they begin with.
+    /// Longer names before their prefixes.
     const NAMES: &'static [(&'static str, Self)];
 
     /// Meaning of the name in small letters.

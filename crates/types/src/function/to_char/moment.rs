@@ -57,7 +57,7 @@ enum Keyword {
     Noon(Case, bool),
     Era(Case, bool),
     YearWithComma,
-    /// The last so many digits of the year, or of the ISO year.
+    /// The last digits of the year, or of the ISO year.
     Year(u32),
     IsoYear(u32),
     MonthName(Case),
@@ -238,7 +238,7 @@ impl Parts {
                 Part::Keyword(Keyword::Local) => is_local = true,
                 Part::Keyword(Keyword::Exact | Keyword::Spelled) => {}
                 Part::Keyword(Keyword::Ordinal(case)) => {
-                    // Behind what is no number it stands for itself.
+                    // Only valid after a number; elsewhere it stands for itself.
                     let is_of_number = place > 0
                         && matches!(parts.get(place - 1), Some(Part::Keyword(keyword)) if keyword.is_number());
                     let ending = if is_of_number { ordinal_ending(&out) } else { "th" };

@@ -1,7 +1,7 @@
 //! Numbers as text.
 //!
-//! The steps are those of PostgreSQL, whose templates have many corners: what is written at a digit's place depends on
-//! how many digits before it are blank, on whether the sign has been written, and on the digits that matter.
+//! The steps follow PostgreSQL, whose templates have many corner cases: the output at a digit's place depends on the
+//! number of blank digits before it, on whether the sign has been written, and on the significant digits.
 
 use super::{Part, ordinal_ending, parts};
 use crate::error::{Class, Error, Result};
@@ -95,7 +95,7 @@ pub(super) enum Digits {
 }
 
 impl Digits {
-    /// `None` of what is no number.
+    /// The digits of a number; `None` for other values.
     pub(super) fn new(value: ValueRef<'_>) -> Option<Self> {
         Some(match value {
             ValueRef::Int(number) => Self::Exact(number.into()),
@@ -106,12 +106,12 @@ impl Digits {
         })
     }
 
-    /// With so many digits after the point; also how many those are for which a float's digits leave room.
+    /// The number with `places` digits after the point, and the number of places for which a float has digits.
     fn with_places(self, places: usize) -> Result<(String, usize)> {
         match self {
             Self::Exact(number) => Ok((fixed(number, places)?, places)),
             Self::Float(number, digits) => {
-                // `Infinity` has eight, whatever it means.
+                // The width of `Infinity` is eight, like that of a number.
                 let before = float_text(number.abs(), 0).len();
                 let places = if before >= digits { 0 } else { places.min(digits - before) };
                 Ok((float_text(number, places), places))
@@ -141,12 +141,12 @@ impl Digits {
     }
 }
 
-/// A float with so many digits after the point, or its name if it is no number.
+/// A float with `places` digits after the point, or its name if it is not finite.
 fn float_text(number: f64, places: usize) -> String {
     if number.is_finite() { format!("{number:.places$}") } else { ValueRef::Float(number).to_string() }
 }
 
-/// A decimal with exactly so many digits after the point.
+/// A decimal with exactly `places` digits after the point.
 fn fixed(number: Decimal, places: usize) -> Result<String> {
     let scale = usize::from(number.scale());
     if places <= scale {
@@ -180,7 +180,7 @@ struct Template {
 /// Where `S` stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SignPlace {
-    /// Before the point, behind so many digits.
+    /// Before the point, after this many digits.
     Before(usize),
     Behind,
 }
@@ -370,7 +370,7 @@ fn scientific(number: &Digits, all: &Template) -> String {
     format!("{blank}{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// A decimal with a digit before its point and so many behind it, rounded half away from zero, and its exponent.
+/// A decimal with one digit before its point and `places` after it, rounded half away from zero, and its exponent.
 fn mantissa(number: Decimal, places: usize) -> (String, i32) {
     let units = number.units();
     let sign = if units < 0 { "-" } else { "" };

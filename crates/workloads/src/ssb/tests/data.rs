@@ -1,4 +1,4 @@
-//! What the rows say.
+//! Content of the rows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;

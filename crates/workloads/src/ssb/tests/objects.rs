@@ -1,4 +1,4 @@
-//! What is written where.
+//! Names and content of objects.
 
 use std::fs;
 use std::sync::Mutex;

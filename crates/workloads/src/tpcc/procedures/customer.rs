@@ -9,8 +9,8 @@ use crate::tpcc::draw::unexpected;
 pub const BY_NAME: &str =
     "SELECT c_id FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first";
 
-/// The customer's number: as given, or of the one in the middle of those with the last name.
-/// `statement` is the position of [`BY_NAME`].
+/// The customer's number: the given one, or that of the middle one of those with the last name. `statement` is the
+/// position of [`BY_NAME`].
 pub fn customer_id(
     context: &mut Context<'_, '_>,
     statement: usize,

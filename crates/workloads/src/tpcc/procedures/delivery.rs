@@ -26,8 +26,8 @@ const STATEMENTS: [&str; 5] = [
      WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
 ];
 
-/// Clause 2.7. Its result has a row for each district with an order that was delivered: district, order. A
-/// district without one is skipped.
+/// Clause 2.7. The result has a row for each district with a delivered order: district, order. A district without an
+/// order is skipped.
 pub struct Delivery;
 
 impl Procedure for Delivery {
@@ -39,7 +39,7 @@ impl Procedure for Delivery {
         let [warehouse, carrier] = arguments else {
             return Err(Class::Procedure.error("delivery takes two arguments"));
         };
-        // Each of the five steps for all districts, before the next one.
+        // Each of the five steps runs for all districts before the next one.
         let districts: Vec<[Value; 2]> =
             (1..=i64::from(DISTRICTS)).map(|district| [warehouse.clone(), Value::Int(district)]).collect();
         let oldest = context.execute_batch(OLDEST, &districts)?;

@@ -14,8 +14,8 @@ use thermocline_transactions::procedure::Registration;
 
 use crate::oltp::Language;
 
-/// The procedures in Rust, for [`Settings::procedures`](thermocline_transactions::database::Settings); none
-/// in another language, whose procedures have the same names.
+/// The procedures in Rust, for [`Settings::procedures`](thermocline_transactions::database::Settings); none for another
+/// language, whose procedures have the same names.
 ///
 /// # Errors
 /// None that a caller could cause.

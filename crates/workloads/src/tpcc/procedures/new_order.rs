@@ -7,8 +7,8 @@ use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
 use super::result::{decimal, first, int, one_each, only, text};
 
-/// `lines` is `item:warehouse:quantity`, one after the other with a space between. `remote_w_id` is another warehouse
-/// that one of them is of, or NULL: few orders have lines of more than that one.
+/// `lines` is a list of `item:warehouse:quantity`, separated by spaces. `remote_w_id` is another warehouse that one of
+/// them names, or NULL: few orders have lines of more than one other warehouse.
 pub const HEAD: &str = "new_order(w_id INTEGER, d_id INTEGER, c_id INTEGER, lines TEXT, remote_w_id INTEGER) \
                         PARTITION ON (w_id, remote_w_id)";
 
@@ -62,7 +62,7 @@ const STATEMENTS: [&str; 17] = [
 /// quantity, quantity in stock, brand or generic, price and amount.
 pub struct NewOrder;
 
-/// A line as it is asked for.
+/// A requested line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
     number: i64,
@@ -71,7 +71,7 @@ struct Line {
     quantity: i64,
 }
 
-/// Part of an order that each of its lines needs.
+/// Data of an order that each of its lines needs.
 struct Order<'a> {
     warehouse: &'a Value,
     district: &'a Value,
@@ -129,7 +129,7 @@ impl Procedure for NewOrder {
     }
 }
 
-/// Lines that were taken from the stock, with their rows of ITEM and STOCK.
+/// Lines taken from the stock, with their rows of ITEM and STOCK.
 struct Taken {
     items: Rows,
     stocks: Rows,
@@ -159,7 +159,7 @@ impl Order<'_> {
     fn lines(&self, context: &mut Context<'_, '_>, lines: &[Line]) -> Result<Taken> {
         let keys: Vec<[Value; 1]> = lines.iter().map(|line| [Value::Int(line.item)]).collect();
         let items = context.execute_batch(ITEM, &keys)?;
-        // Clause 2.4.2.3: all is done but for a line whose item there is not.
+        // Clause 2.4.2.3: everything is done except for a line whose item does not exist.
         let mut known = Vec::with_capacity(lines.len());
         known
             .extend(lines.iter().enumerate().filter(|(run, _)| !items.rows_of(*run).is_empty()).map(|(_, line)| *line));
@@ -196,7 +196,7 @@ impl Order<'_> {
     }
 }
 
-/// Whether what is said of an item or its stock has the word in it.
+/// Whether the data of an item or its stock contains the word.
 fn is_original(data: &[u8]) -> bool {
     const WORD: &[u8; 8] = b"ORIGINAL";
     data.windows(WORD.len()).any(|part| part == WORD)
@@ -219,8 +219,7 @@ fn parse(lines: &str) -> Result<Vec<Line>> {
     Ok(parsed)
 }
 
-/// Takes the digits off the front up to `end`, which the end of all is as good as behind the last; `None` if it
-/// is no number.
+/// Takes digits off the front up to `end`, which may be missing after the last; `None` if they are not a number.
 fn digits(rest: &mut &[u8], end: u8) -> Option<i64> {
     let mut number: Option<i64> = None;
     while let Some((byte, behind)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! Values of results, of the types that the tables' columns have.
+//! Values of results in the types of the tables' columns.
 
 use thermocline_transactions::Result;
 use thermocline_transactions::sql::{Batch, Rows};
@@ -27,7 +27,7 @@ pub fn text(rows: &Rows, row: usize, column: usize) -> Result<&str> {
     }
 }
 
-/// The only row of a result that has to have one.
+/// The row of a result that must have exactly one.
 pub fn only<'r>(rows: &'r Rows, what: &str, key: &[Value]) -> Result<&'r Rows> {
     match rows.len() {
         1 => Ok(rows),
@@ -38,7 +38,7 @@ pub fn only<'r>(rows: &'r Rows, what: &str, key: &[Value]) -> Result<&'r Rows> {
     }
 }
 
-/// The rows of a batch of which each run has to have one.
+/// The rows of a batch whose runs must each have one.
 pub fn one_each(batch: Batch, what: &str) -> Result<Rows> {
     let counts = (0..batch.runs()).map(|run| batch.rows_of(run).len());
     match counts.enumerate().find(|(_, count)| *count != 1) {
@@ -47,7 +47,7 @@ pub fn one_each(batch: Batch, what: &str) -> Result<Rows> {
     }
 }
 
-/// The first `count` values, with which a key begins.
+/// The first `count` values, which begin a key.
 pub fn first(count: usize, values: &[Value]) -> &[Value] {
     values.get(..count).unwrap_or(values)
 }

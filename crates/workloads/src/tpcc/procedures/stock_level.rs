@@ -17,7 +17,7 @@ const STATEMENTS: [&str; 2] = [
      WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id >= $4 - 20 AND ol_o_id < $4 AND s_quantity < $3",
 ];
 
-/// Clause 2.8: of how many items in the district's last twenty orders less than the threshold is in stock.
+/// Clause 2.8: number of items in the district's last twenty orders of which less than the threshold is in stock.
 pub struct StockLevel;
 
 impl Procedure for StockLevel {

@@ -7,8 +7,8 @@ use super::state::{Line, Order, OrderKey, Payment, State};
 use crate::clients::Workload;
 use crate::sent::{Fate, Sent};
 
-/// What is not as it has to be after these calls, if `before` was there before them. Besides what the
-/// consistency conditions say, which are checked elsewhere.
+/// Anomalies after these calls, if `before` was the state before them. The consistency conditions are checked
+/// elsewhere.
 pub fn anomalies(before: &State, after: &State, sent: &[Sent]) -> Vec<String> {
     let sent = sent.iter().filter(|sent| sent.workload == Workload::Tpcc).collect();
     let mut comparison = Comparison { before, after, sent, found: Vec::new() };
@@ -28,7 +28,7 @@ struct Comparison<'a> {
     found: Vec<String>,
 }
 
-/// What a NewOrder asks for.
+/// Arguments of a NewOrder.
 #[derive(Debug)]
 struct Asked {
     warehouse: i64,
@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-/// What a Payment asks for; the customer's number is known if it was given or told.
+/// Arguments of a Payment; the customer's number is known if it was given or returned.
 #[derive(Debug)]
 struct Paid<'a> {
     warehouse: i64,
@@ -95,7 +95,7 @@ impl<'a> Comparison<'a> {
         sent.into_iter().filter(move |sent| Some(sent.call.procedure) == position)
     }
 
-    /// Orders that there were not before.
+    /// Orders that did not exist before.
     fn new_orders(&self) -> BTreeMap<OrderKey, &'a Order> {
         let new = self.after.orders.iter().filter(|(key, _)| !self.before.orders.contains_key(key));
         new.map(|(key, order)| (*key, order)).collect()
@@ -108,7 +108,7 @@ impl<'a> Comparison<'a> {
         new.filter_map(|(key, order)| Some((*key, order.carrier?))).collect()
     }
 
-    /// What had been there is still there.
+    /// Checks that everything that existed still exists.
     fn kept(&mut self) {
         for (key, order) in &self.before.orders {
             let is_kept = self.after.orders.get(key).is_some_and(|now| {
@@ -172,7 +172,7 @@ impl<'a> Comparison<'a> {
         let mut new: Vec<_> = new.collect();
         let state = self.after;
         let of_all = self.of(Transaction::Payment).filter(|sent| sent.fate != Fate::Refused);
-        // Those that were acknowledged first: the others may take what is left.
+        // Acknowledged ones first: the others may take the rest.
         let (known, open): (Vec<_>, Vec<_>) = of_all.partition(|sent| sent.fate != Fate::Unknown);
         for sent in known {
             let Fate::Committed(told) = &sent.fate else { continue };
@@ -242,7 +242,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Orders that were there for certain, and since which line.
+    /// Orders that certainly existed, and since which line.
     fn known_orders(&self) -> HashMap<OrderKey, u64> {
         let mut known: HashMap<OrderKey, u64> = self.before.orders.keys().map(|key| (*key, 0)).collect();
         for sent in self.of(Transaction::NewOrder) {
@@ -254,13 +254,13 @@ impl<'a> Comparison<'a> {
         known
     }
 
-    /// What was ordered has been taken from the stock, also that of another partition. No condition says so.
+    /// Checks that ordered quantities were taken from the stock, also on another partition. No condition covers this.
     fn stock(&mut self) {
         let mut expected = self.before.stock.clone();
         for ((warehouse, ..), order) in self.new_orders() {
             for line in &order.lines {
                 let Some(stock) = expected.get_mut(&(line.supplier, line.item)) else { continue };
-                // It stays between 10 and 100, so in whichever order.
+                // It stays between 10 and 100, so the order does not matter.
                 stock.quantity = 10 + (stock.quantity - 10 - line.quantity).rem_euclid(91);
                 stock.ytd += line.quantity;
                 stock.orders += 1;
@@ -275,7 +275,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Customers have as many payments and deliveries as they had before and got since.
+    /// Checks that customers have their earlier payments and deliveries, and the later ones.
     fn customers(&mut self) {
         let mut expected = self.before.customers.clone();
         for (customer, _) in self.after.payments.keys().filter(|key| !self.before.payments.contains_key(key)) {

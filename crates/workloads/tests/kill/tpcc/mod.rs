@@ -1,4 +1,4 @@
-//! TPC-C: what was acknowledged is there with all its parts, and all that is there was asked for.
+//! TPC-C: acknowledged transactions are there with all their parts, and everything there was requested.
 
 mod check;
 mod state;

@@ -9,7 +9,7 @@ use crate::clients::{int, text};
 pub type OrderKey = (i64, i64, i64);
 /// Warehouse, district and number.
 pub type CustomerKey = (i64, i64, i64);
-/// Of the customer, and how many he had made with it.
+/// The customer, and the number of earlier payments.
 pub type PaymentKey = (CustomerKey, i64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Customer {
     pub deliveries: i64,
 }
 
-/// What transactions leave behind, as far as the consistency conditions do not say it.
+/// Effects of transactions, as far as the consistency conditions do not cover them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     pub orders: BTreeMap<OrderKey, Order>,

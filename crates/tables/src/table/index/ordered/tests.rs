@@ -23,7 +23,7 @@ fn a_set_is_what_a_plain_set_is() {
         let budget = Budget::new(1 << 28);
         let (mut set, mut model) = (OrderedSet::new(), BTreeSet::new());
         let longest = [8, 40, ENTRY_BYTES_MAX - 4][seed as usize % 3];
-        // Self-delimiting, as index keys are: no entry is the beginning of another.
+        // Self-delimiting like index keys: no entry is a prefix of another.
         let key = |rng: &mut StdRng| {
             let length = rng.random_range(3..longest - 4);
             let mut key: Vec<u8> =
@@ -87,14 +87,14 @@ fn keys_are_distinct_wherever_their_pages_end() {
             let stream = rng.random_range(0..streams);
             let next = if rng.random_bool(0.7) { ends[stream] } else { rng.random_range(0..=ends[stream]) };
             ends[stream] = ends[stream].max(next + 1);
-            // The key and, behind it, an id that does not make it another.
+            // The key followed by an id, which does not make it a distinct key.
             let prefix = (stream as u64) << 32 | u64::from(next);
             let entry = [&prefix.to_be_bytes()[..], &rng.random::<u32>().to_be_bytes()].concat();
             let known = model.range([&prefix.to_be_bytes()[..], &[0; 4]].concat()..).next();
             let known = known.filter(|entry: &&Vec<u8>| entry.starts_with(&prefix.to_be_bytes())).cloned();
             assert_eq!(set.insert(&entry, 8, &budget, Growth::Asked).unwrap(), known.is_none(), "step {step}");
             match known {
-                // Leaves separators behind that start with keys which come back.
+                // Leaves separators that start with keys which are inserted again.
                 Some(known) if rng.random_bool(0.8) => {
                     assert!(set.remove(&known, &budget) && model.remove(&known));
                 }
@@ -143,7 +143,7 @@ fn keys_that_ascend_side_by_side_fill_their_pages() {
     let (heads, each) = (10_u64, 10_000_u32);
     let budget = Budget::unlimited();
     let mut set = OrderedSet::new();
-    // As many lines of an order at once as there are.
+    // A varying number of lines of an order at once.
     for number in (0..each).step_by(10) {
         for head in 0..heads {
             for line in number..number + 10 {
@@ -177,7 +177,7 @@ fn no_room_leaves_the_set_as_it_was() {
     assert!(set.insert(&[1; 30], 30, &budget, Growth::Forced).unwrap());
 }
 
-/// Runs of ascending keys under many heads, as orders of districts are, with their beginnings deleted meanwhile.
+/// Runs of ascending keys under many heads, like orders of districts, whose beginnings are deleted meanwhile.
 #[test]
 fn runs_that_grow_side_by_side() {
     for seed in 0..6 {

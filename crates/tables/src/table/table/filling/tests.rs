@@ -8,8 +8,8 @@ use super::*;
 use crate::schema::{IndexKind, fixture};
 use crate::table::Budget;
 
-/// Primary keys of the tables, which have indexes of every kind: of keys of each width, of texts, of NULLs, and of keys
-/// that many rows have.
+/// Primary keys of the tables, which have indexes of every kind: with keys of each width, texts, NULLs, and keys shared
+/// by many rows.
 const TABLES: [(IndexKind, &[&str]); 4] = [
     (IndexKind::Hash, &["a"]),
     (IndexKind::Ordered, &["a", "d"]),
@@ -40,7 +40,7 @@ fn table(definition: &Arc<TableDefinition>) -> (Table, Arc<Budget>) {
     (Table::new(Arc::clone(definition), Arc::clone(&budget), 5).unwrap(), budget)
 }
 
-/// Row `number`: keys are in no order, and `b`, where it is not NULL, is in no two rows.
+/// Row `number`: keys are in no order, and values of `b` other than NULL are distinct.
 fn row(number: i64, random: &mut StdRng) -> Vec<Value> {
     let key = number.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 8;
     let b = if random.random_bool(0.3) { Value::Null } else { Value::Int(number * 7919 % 1_000_003) };
@@ -98,7 +98,7 @@ fn a_table_that_is_filled_at_once_is_one_whose_rows_came_one_by_one() {
                     assert_eq!(all(&filled), all(&one_by_one), "index {}", index.name);
                 }
             }
-            // It goes on as any other.
+            // The table then works like any other.
             for number in 2 * rows..2 * rows + 1000 {
                 let values = row(number, &mut random);
                 let values: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
