@@ -74,11 +74,25 @@ impl Dialect for SqlDialect {
         POSTGRES.prec_value(of)
     }
 
-    /// Before every operand. `INTERVAL INTERVAL ...` is a recursion that the parser does not limit.
+    /// Before every operand. `INTERVAL INTERVAL ...` is a recursion that the parser does not limit, and `interval + 1` an
+    /// interval of +1 to it, not a sum with a column.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         let is_interval = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
-        if is_interval(&parser.peek_token_ref().token) && is_interval(&parser.peek_nth_token_ref(1).token) {
-            return Some(Err(ParserError::ParserError("an INTERVAL of an INTERVAL".into())));
+        if is_interval(&parser.peek_token_ref().token) {
+            match &parser.peek_nth_token_ref(1).token {
+                next if is_interval(next) => {
+                    return Some(Err(ParserError::ParserError("an INTERVAL of an INTERVAL".into())));
+                }
+                Token::Word(word) if word.keyword == Keyword::NoKeyword => {}
+                Token::Period
+                | Token::LParen
+                | Token::Number(..)
+                | Token::Placeholder(_)
+                | Token::SingleQuotedString(_)
+                | Token::EscapedStringLiteral(_)
+                | Token::DollarQuotedString(_) => {}
+                _ => return Some(parser.parse_identifier().map(Expr::Identifier)),
+            }
         }
         match self.steps_left.get().checked_sub(1) {
             Some(left) => {
@@ -161,7 +175,6 @@ impl Dialect for SqlDialect {
         supports_dictionary_syntax,
         supports_extract_comma_syntax,
         supports_from_first_select,
-        supports_group_by_with_modifier,
         supports_left_associative_joins_without_parens,
         supports_limit_comma,
         supports_named_fn_args_with_assignment_operator,
@@ -170,11 +183,9 @@ impl Dialect for SqlDialect {
         supports_pipe_operator,
         supports_select_wildcard_except,
         supports_select_wildcard_exclude,
-        supports_select_wildcard_ilike,
         supports_select_wildcard_rename,
         supports_select_wildcard_replace,
         supports_start_transaction_modifier,
-        supports_struct_literal,
         supports_try_convert,
         supports_values_as_table_factor,
     }

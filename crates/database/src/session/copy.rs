@@ -67,10 +67,10 @@ impl Session {
                 let columns: Vec<String> = columns.iter().map(Ident::to_string).collect();
                 let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
                 let query = plain_query(&format!("SELECT {columns} FROM {table_name}"))?;
-                self.copy_to(statement.part(Ast::Query(query)), target, (format, streams.output), interrupt).await?
+                self.copy_to(statement.part(Ast::Query(query))?, target, (format, streams.output), interrupt).await?
             }
             CopySource::Query(query) => {
-                self.copy_to(statement.part(Ast::Query(query.clone())), target, (format, streams.output), interrupt)
+                self.copy_to(statement.part(Ast::Query(query.clone()))?, target, (format, streams.output), interrupt)
                     .await?
             }
         };

@@ -17,7 +17,7 @@ use super::session::{Session, is_of_planning};
 use crate::arrow::{check_assignment, column_type};
 use crate::bridge::{external, row_error};
 use crate::rows::RowStore;
-use crate::statement::{Statement, simple};
+use crate::statement::{Statement, make_printable, simple};
 
 /// `CREATE TABLE t (PRIMARY KEY (k)) AS SELECT ...`:
 ///
@@ -34,7 +34,7 @@ impl Session {
         statement: Statement,
         interrupt: &Arc<Interrupt>,
     ) -> Result<QueryStream> {
-        let Some((mut table, query)) = parts(&statement) else { return self.rows(statement, interrupt).await };
+        let Some((mut table, query)) = parts(&statement)? else { return self.rows(statement, interrupt).await };
         if self.in_transaction() {
             return Err(external(Class::ActiveTransaction.error("a definition is a transaction of its own")));
         }
@@ -56,7 +56,9 @@ impl Session {
         }
         // What another session has made meanwhile is not to be filled.
         let may_exist = std::mem::replace(&mut table.if_not_exists, false);
-        let definition = Ast::CreateTable(table).to_string();
+        let mut definition = Ast::CreateTable(table);
+        make_printable(&mut definition);
+        let definition = definition.to_string();
         let (_, change) = define(&self.row_schema(), &definition).map_err(external)?;
         let Change::CreateTable(defined) = change else { return Err(external(exists())) };
         check_columns(&defined, &columns)?;
@@ -88,11 +90,11 @@ impl Session {
 }
 
 /// The table without its query, and the query.
-fn parts(statement: &Statement) -> Option<(CreateTable, Statement)> {
-    let Some(Ast::CreateTable(table)) = statement.ast() else { return None };
+fn parts(statement: &Statement) -> Result<Option<(CreateTable, Statement)>> {
+    let Some(Ast::CreateTable(table)) = statement.ast() else { return Ok(None) };
     let mut table = table.clone();
-    let query = table.query.take()?;
-    Some((table, statement.part(Ast::Query(query))))
+    let Some(query) = table.query.take() else { return Ok(None) };
+    Ok(Some((table, statement.part(Ast::Query(query))?)))
 }
 
 fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {

@@ -51,11 +51,8 @@ impl Session {
         match prepared.await {
             Ok(plan) if options.analyze => {
                 let started = Instant::now();
-                let (asked, text) = (statement.clone(), inner.to_string());
-                let run = move |session: &mut RowsSession| match asked.explained() {
-                    Some((explained, _)) => session.execute_source(asked.source_of(&text, explained), &[]),
-                    None => session.execute(&text, &[]),
-                };
+                let explained = statement.part(inner.clone())?;
+                let run = move |session: &mut RowsSession| session.execute_source(explained.source(), &[]);
                 match self.rows.statement(interrupt, run).await {
                     Ok(answer) => self.answer(&with_measured(plan, &answer, started, interrupt)?),
                     // It was seen to read too much when it did.

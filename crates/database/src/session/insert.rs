@@ -71,7 +71,7 @@ impl Plan {
         };
         let mut query = source.clone();
         type_literals(&mut query, &targets)?;
-        let (query, table) = (statement.part(Ast::Query(query)), table.name.to_string());
+        let (query, table) = (statement.part(Ast::Query(query))?, table.name.to_string());
         Ok(Some(Self { query, table, targets, whole: statement.clone(), insert: Box::new(insert.clone()) }))
     }
 
@@ -104,12 +104,12 @@ impl Plan {
     /// The statement with the values of a row of the query as parameters.
     ///
     /// # Errors
-    /// If it does not parse.
+    /// 0A000 if the log cannot keep it.
     pub fn with_parameters(&self, query: &ArrowSchema) -> Result<Statement> {
         let parameters: Vec<String> = (1..=query.fields().len()).map(|number| format!("${number}")).collect();
         let mut insert = self.insert.clone();
         insert.source = Some(plain_query(&format!("VALUES ({})", parameters.join(", ")))?);
-        Ok(self.whole.part(Ast::Insert(*insert)))
+        self.whole.part(Ast::Insert(*insert))
     }
 
     /// Whether its rows can go in as a load, which neither looks for rows that are there nor gives any back.
@@ -182,7 +182,7 @@ pub fn of_texts(
         (Some(inner), Some(Ast::Query(query))) => inner.clone_from(query),
         _ => return user_err!(Syntax, "{} is not a query", query.text),
     }
-    Ok(Some(query.part(Ast::Query(outer))))
+    query.part(Ast::Query(outer)).map(Some)
 }
 
 /// Gives texts that a query selects as they are the types of the columns that they go to.
@@ -197,7 +197,10 @@ fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()
             // Where those behind it go is not known here.
             _ => break,
         };
-        let is_text = matches!(expr, Expr::Value(value) if matches!(value.value, Written::SingleQuotedString(_)));
+        let is_text = matches!(expr, Expr::Value(value) if matches!(
+            value.value,
+            Written::SingleQuotedString(_) | Written::EscapedStringLiteral(_) | Written::DollarQuotedString(_)
+        ));
         if is_text && !data_type.is_text() {
             let (literal, data_type) = (Box::new(expr.clone()), written_type(*data_type)?);
             *expr = Expr::Cast { kind: CastKind::Cast, expr: literal, data_type, array: false, format: None };

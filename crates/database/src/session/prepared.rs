@@ -40,7 +40,7 @@ impl Session {
             return plan_err!("expected PREPARE");
         };
         check_preparable(inner)?;
-        let places = self.places(data_types, inner, &statement.part(inner.as_ref().clone())).await?;
+        let places = self.places(data_types, &statement.part(inner.as_ref().clone())?).await?;
         self.prepared().prepare(name, data_types, &places, inner)?;
         Ok(self.engine().nothing())
     }
@@ -52,17 +52,20 @@ impl Session {
         Ok(self.engine().nothing())
     }
 
-    async fn parameter_types(&self, declared: &[DataType], ast: &Ast) -> Result<Vec<Option<RowType>>> {
+    async fn parameter_types(&self, declared: &[DataType], statement: Statement) -> Result<Vec<Option<RowType>>> {
+        let Some(AnalyticStatement::Statement(ast)) = statement.into_analytic() else {
+            return plan_err!("expected a statement with parameters");
+        };
         let deadline = self.own().lock().deadline();
         let options = self.options(deadline);
-        self.engine().parameter_types(declared, ast, PARAMETERS_MAX, &options).await
+        self.engine().parameter_types(declared, &ast, PARAMETERS_MAX, &options).await
     }
 
     /// The types of the places of a statement's parameters, by position; `None` where nothing says one.
-    async fn places(&self, declared: &[DataType], ast: &Ast, statement: &Statement) -> Result<Vec<Option<RowType>>> {
+    async fn places(&self, declared: &[DataType], statement: &Statement) -> Result<Vec<Option<RowType>>> {
         let route = self.route(statement)?;
         if !matches!(route, Route::Rows | Route::RowsFirst | Route::Insert) {
-            return self.parameter_types(declared, ast).await;
+            return self.parameter_types(declared, statement.clone()).await;
         }
         let asked = statement.clone();
         match self.rows.run(move |session| session.prepare(asked.source())).await {
@@ -72,14 +75,11 @@ impl Session {
                 Ok(prepared.parameters().iter().copied().map(Some).collect())
             }
             Err(error) if route == Route::RowsFirst && is_beyond_rows(&error) => {
-                self.parameter_types(declared, ast).await
+                self.parameter_types(declared, statement.clone()).await
             }
             Err(error) if route == Route::Insert && (is_not_here(&error) || is_undefined_table(&error)) => {
                 let Some(plan) = insert::Plan::of(statement, &self.rows.schema())? else { return Err(error) };
-                match plan.query.into_analytic() {
-                    Some(AnalyticStatement::Statement(query)) => self.parameter_types(declared, &query).await,
-                    _ => Err(error),
-                }
+                self.parameter_types(declared, plan.query).await
             }
             Err(error) => Err(error),
         }

@@ -260,7 +260,9 @@ impl Literal {
                 Value::Number(digits, _) if digits.contains(['e', 'E']) => Self::Typed(SqlType::Double),
                 Value::Number(digits, _) if digits.parse::<i64>().is_ok() => Self::Typed(SqlType::BigInt),
                 Value::Number(..) => Self::Typed(SqlType::Numeric),
-                Value::SingleQuotedString(_) | Value::DollarQuotedString(_) => Self::Text,
+                Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_) => {
+                    Self::Text
+                }
                 _ => Self::Other,
             },
             _ => Self::Other,

@@ -1,9 +1,12 @@
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion::common::format::ExplainStatementOptions;
 use datafusion::sql::parser::{ExplainStatement, Statement as AnalyticStatement};
-use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{
+    Query, SelectFlavor, SelectItem, SetExpr, Statement as Ast, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use thermocline_dialect::{check_depth, parse_tokens};
@@ -11,6 +14,7 @@ use thermocline_pushdown::user_err;
 use thermocline_syntax::{Statement as Sql, Tokens};
 
 use super::copy_statement::is_postgresql_copy;
+use super::printed::make_printable;
 use super::setting_statement::{Change, alter_database};
 
 /// Tree of a statement.
@@ -49,7 +53,18 @@ impl Parsed {
                 _ => return user_err!(Syntax, "expected one statement: {text}"),
             }
         } else {
-            Self::Sql(thermocline_syntax::parse(tokens)?)
+            let selects_all = may_select_all(&tokens);
+            let mut statement = thermocline_syntax::parse(tokens)?;
+            if let Sql::Sql(ast, _) = &mut statement {
+                if selects_all {
+                    let _: ControlFlow<()> = ast.visit(&mut AllColumns);
+                }
+                if let Ast::CreateView(view) = ast.as_mut() {
+                    // The catalog keeps its text.
+                    make_printable(&mut view.query);
+                }
+            }
+            Self::Sql(statement)
         };
         Ok((parsed, operators))
     }
@@ -102,7 +117,7 @@ impl Parsed {
     }
 
     /// `WITH ... INSERT INTO t SELECT ...` as `INSERT INTO t WITH ... SELECT ...`; `None` for any other statement.
-    pub fn insert_of_with(&self) -> Option<Self> {
+    pub fn insert_of_with(&self) -> Option<Ast> {
         let Ast::Query(query) = self.ast()? else { return None };
         let SetExpr::Insert(Ast::Insert(insert)) = query.body.as_ref() else { return None };
         let mut insert = insert.clone();
@@ -111,7 +126,7 @@ impl Parsed {
             return None;
         }
         source.with.clone_from(&query.with);
-        Some(Self::from(Ast::Insert(insert)))
+        Some(Ast::Insert(insert))
     }
 }
 
@@ -133,6 +148,37 @@ fn is_datafusions(tokens: &Tokens) -> bool {
             keywords.next() == Some(Keyword::EXTERNAL)
         }
         _ => false,
+    }
+}
+
+/// Whether a query may begin with FROM.
+fn may_select_all(tokens: &Tokens) -> bool {
+    let mut last = &Token::LParen;
+    tokens.iter().any(|token| {
+        let before = std::mem::replace(&mut last, token);
+        *before == Token::LParen && matches!(token, Token::Word(word) if word.keyword == Keyword::FROM)
+    })
+}
+
+/// Makes `SELECT * FROM t` of `FROM t`.
+struct AllColumns;
+
+impl VisitorMut for AllColumns {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let mut bodies = vec![query.body.as_mut()];
+        while let Some(body) = bodies.pop() {
+            match body {
+                SetExpr::Select(select) if select.flavor == SelectFlavor::FromFirstNoSelect => {
+                    select.flavor = SelectFlavor::Standard;
+                    select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+                }
+                SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -16,6 +16,7 @@ use super::column_names::name_columns;
 use super::headings::Headings;
 use super::names::simple;
 use super::parsed::Parsed;
+use super::printed::{make_printable, printed};
 use super::script::{Script, in_script};
 use crate::error::{Error, Known};
 
@@ -53,9 +54,12 @@ impl Statement {
     }
 
     /// A statement that is part of it, or is made of its parts.
-    pub(crate) fn part(&self, ast: Ast) -> Self {
-        let (text, written) = (ast.to_string().into(), self.written.clone());
-        Self { text, written, parsed: Arc::new(Parsed::from(ast)), operators: self.operators }
+    ///
+    /// # Errors
+    /// 0A000 if it changes rows and the log cannot keep it.
+    pub(crate) fn part(&self, mut ast: Ast) -> Result<Self> {
+        let (text, written) = (text_of(&mut ast)?.into(), self.written.clone());
+        Ok(Self { text, written, parsed: Arc::new(Parsed::from(ast)), operators: self.operators })
     }
 
     /// The statement in which `executed` gives what EXECUTE stands for, also below EXPLAIN; any other statement stays.
@@ -65,12 +69,12 @@ impl Statement {
     pub(crate) fn executing(self, executed: impl FnOnce(&Ast) -> Result<Box<Ast>>) -> Result<Self> {
         let (text, parsed) = match (self.ast(), self.explained()) {
             (Some(execute @ Ast::Execute { .. }), _) => {
-                let ast = executed(execute)?;
-                (ast.to_string(), Parsed::from(*ast))
+                let mut ast = executed(execute)?;
+                (text_of(&mut ast)?, Parsed::from(*ast))
             }
             (_, Some((Sql::Sql(execute, _), options))) if matches!(execute.as_ref(), Ast::Execute { .. }) => {
-                let ast = executed(execute)?;
-                (format!("EXPLAIN {ast}"), Parsed::explain_of(ast, options.clone()))
+                let mut ast = executed(execute)?;
+                (format!("EXPLAIN {}", text_of(&mut ast)?), Parsed::explain_of(ast, options.clone()))
             }
             _ => return Ok(self),
         };
@@ -105,9 +109,8 @@ impl Statement {
         let (parsed, operators) = Parsed::of(text)?;
         let text: Arc<str> = text.into();
         let written = Written { text: Arc::clone(&text), at };
-        // The log keeps the text, and replay reads it.
         let (text, parsed) = match parsed.insert_of_with() {
-            Some(insert) => (insert.ast().map_or_else(String::new, Ast::to_string).into(), insert),
+            Some(mut insert) => (printed(&mut insert)?.into(), Parsed::from(insert)),
             None => (text, parsed),
         };
         Ok(Self { text, written, parsed: Arc::new(parsed), operators })
@@ -132,11 +135,6 @@ impl Statement {
             Some(tree) => Source::parsed(&self.text, tree, self.operators),
             None => Source::text(&self.text),
         }
-    }
-
-    /// A part of the statement, such as the one below EXPLAIN, for a session of the row engine.
-    pub(crate) fn source_of<'a>(&self, text: &'a str, part: &'a Sql) -> Source<'a> {
-        Source::parsed(text, part, self.operators)
     }
 
     /// The statement for the analytic engine, with names for the columns that it refers to; `None` of one that this
@@ -184,6 +182,17 @@ impl Statement {
     /// Whether it is COMMIT or ROLLBACK.
     pub(crate) fn ends_transaction(&self) -> bool {
         matches!(self.ast(), Some(Ast::Commit { .. } | Ast::Rollback { .. }))
+    }
+}
+
+/// The text of a statement that is made of others' parts. The row engine keeps plans and its log by it.
+fn text_of(ast: &mut Ast) -> Result<String> {
+    match ast {
+        Ast::Query(_) => {
+            make_printable(ast);
+            Ok(ast.to_string())
+        }
+        _ => printed(ast),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Literals.
 
+use std::borrow::Cow;
+
 use sqlparser::ast::{self, DateTimeField, TypedString};
 use thermocline_types::{
     Class, DataType, Decimal, Error, Interval, PRECISION_MAX, Result, Value, ValueRef, cast, parse_text,
@@ -46,6 +48,7 @@ impl Binder<'_> {
 }
 
 fn number(digits: &str) -> Result<Typed> {
+    let digits = &*if digits.contains('_') { Cow::from(digits.replace('_', "")) } else { Cow::from(digits) };
     if let Ok(whole) = digits.parse() {
         return Ok(Typed::new(Expr::Literal(Value::Int(whole)), DataType::BigInt));
     }

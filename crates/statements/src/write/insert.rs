@@ -460,7 +460,11 @@ fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]
         let to = table.columns.get(*target).map_or(DataType::Text, |column| column.data_type);
         let is_untyped = matches!(expr, ast::Expr::Value(value) if matches!(
             value.value,
-            ast::Value::SingleQuotedString(_) | ast::Value::Null | ast::Value::Placeholder(_)
+            ast::Value::SingleQuotedString(_)
+                | ast::Value::EscapedStringLiteral(_)
+                | ast::Value::DollarQuotedString(_)
+                | ast::Value::Null
+                | ast::Value::Placeholder(_)
         ));
         if !is_untyped || to.is_text() {
             continue;

@@ -69,3 +69,67 @@ fn rows_are_copied_from_standard_input_and_to_standard_output() {
     let done = Command::new(BINARY).arg("sql").arg(&database).arg("-f").arg(&file).output().unwrap();
     assert!(text(&done.stderr).contains("is given its rows"), "{}", text(&done.stderr));
 }
+
+/// Statements that the database writes itself go into its log as texts, and mean there what they meant when they ran.
+#[test]
+fn statements_made_of_parts_are_the_same_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    let run = |script: &str| {
+        let done = fed(&database, script, b"");
+        assert!(done.status.success(), "{script}: {}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    run(r"CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT, n BIGINT);
+          PREPARE i AS INSERT INTO t VALUES ($1, $2, - - $3);
+          EXECUTE i(1, 'x''''y', 1); EXECUTE i(2, 'x\''y', - -2); EXECUTE i(3, '''''', -3); EXECUTE i(4, 'a\', 4);
+          PREPARE u AS UPDATE t SET v = v || 'q''''r', n = - -n WHERE k = $1;
+          EXECUTE u(- -1);
+          EXPLAIN ANALYZE INSERT INTO t VALUES (5, 'a''''b', - -5);
+          EXPLAIN ANALYZE UPDATE t SET n = - -n + 1, v = 'x\''y' WHERE k = - -5;
+          EXPLAIN ANALYZE EXECUTE i(6, '$q$''''$q$', 6);
+          PREPARE d AS DELETE FROM t WHERE v = $1; EXECUTE d('''''');
+          EXPLAIN ANALYZE DELETE FROM t WHERE n = - -4;
+          WITH w AS (SELECT 7 AS k) INSERT INTO t SELECT k, 'a''''b', - -k FROM w;
+          -- The text of a plan that is kept is not that of another statement.
+          PREPARE s AS INSERT INTO t VALUES (8, 'x''''y', 1); INSERT INTO t VALUES (8, 'x''y', 1);
+          CREATE TABLE c (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'a''''b') AS SELECT k, v FROM t WHERE k = 1;
+          INSERT INTO c (k) VALUES (9);
+          CREATE VIEW w AS SELECT - -k AS m, 'x\''y' || 'a''''b' AS l FROM t;");
+    let rows = "SELECT * FROM t ORDER BY k; SELECT * FROM c ORDER BY k; SELECT * FROM w ORDER BY m;";
+    let expected = ["1,x''yq''r,1", r"2,x\'y,2", r"5,x\'y,6", "6,$q$''$q$,6", "7,a''b,7", "8,x'y,1"];
+    let views: Vec<String> = [1, 2, 5, 6, 7, 8].iter().map(|k| format!(r"{k},x\'ya''b")).collect();
+    let all = format!("k,v,n\n{}\nk,v\n1,x''yq''r\n9,a''b\nm,l\n{}\n", expected.join("\n"), views.join("\n"));
+    for _ in 0..2 {
+        assert_eq!(run(rows), all);
+    }
+    // A name that the parser does not print as it reads it.
+    run(r#"CREATE TABLE "q""""t" (k BIGINT PRIMARY KEY)"#);
+    let refused = fed(&database, r#"EXPLAIN ANALYZE INSERT INTO "q""""t" VALUES (1)"#, b"");
+    assert!(text(&refused.stderr).contains("0A000"), "{}", text(&refused.stderr));
+    assert_eq!(run(rows), all);
+}
+
+#[test]
+fn prepared_queries_name_their_columns_as_others_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |script: &str| {
+        let done = fed(&folder.path().join("db"), script, b"");
+        assert!(done.status.success(), "{script}: {}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    run("CREATE TABLE t (k BIGINT PRIMARY KEY, s TEXT); INSERT INTO t VALUES (1, 'b'), (2, 'a')");
+    for query in [
+        "SELECT s, count(*) FROM t GROUP BY s ORDER BY count, s",
+        "SELECT count FROM (SELECT count(*) FROM t) AS q",
+        "WITH w AS (SELECT max(k) FROM t) SELECT max FROM w",
+        "SELECT row_number() OVER (ORDER BY k) FROM t ORDER BY row_number",
+        "SELECT k::text FROM t ORDER BY k",
+        "FROM t ORDER BY k",
+        "SELECT 1_000 + k FROM t ORDER BY k",
+    ] {
+        assert_eq!(run(&format!("PREPARE p AS {query}; EXECUTE p")), run(query), "{query}");
+    }
+    assert_eq!(run("FROM t ORDER BY k"), "k,s\n1,b\n2,a\n");
+    assert_eq!(run("SELECT 1_000 + k FROM t WHERE k = 1"), "?column?\n1001\n");
+}

@@ -1,0 +1,94 @@
+//! Texts of trees, for the log and the catalog, which keep texts and read them again.
+//!
+//! sqlparser prints some trees as texts of others: `- -1` as the comment `--1`, and a literal with two quotes or `\'` in
+//! it with fewer quotes. Here they get forms that are printed as they are read.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::Result;
+use datafusion::sql::sqlparser::ast::{
+    DollarQuotedString, Expr, Statement as Ast, UnaryOperator, Value, VisitMut, visit_expressions_mut,
+};
+use thermocline_pushdown::user_err;
+use thermocline_syntax::{Statement as Sql, Tokens};
+
+/// The text of a statement that the log is to keep; the tree gets the forms that the text has.
+///
+/// # Errors
+/// 0A000 if the text would not be read as the tree: a transaction would change other rows when it is replayed.
+pub fn printed(ast: &mut Ast) -> Result<String> {
+    make_printable(ast);
+    let text = ast.to_string();
+    let read = Tokens::of(&text).and_then(thermocline_syntax::parse);
+    match read {
+        Ok(Sql::Sql(read, options)) if read.as_ref() == ast && options.is_empty() => Ok(text),
+        _ => user_err!(Unsupported, "this statement cannot be kept in the log: its text would be {text}"),
+    }
+}
+
+/// Gives parts of a tree forms that are printed as they are read.
+pub fn make_printable(tree: &mut impl VisitMut) {
+    let _ = visit_expressions_mut(tree, |expr| {
+        match expr {
+            Expr::Value(value) => {
+                if let Value::SingleQuotedString(text) = &mut value.value
+                    && (text.contains("''") || text.contains(r"\'"))
+                {
+                    value.value = dollar_quoted(std::mem::take(text));
+                }
+            }
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: of } if of.to_string().starts_with('-') => {
+                let inner = std::mem::replace(of, Box::new(Expr::value(Value::Null)));
+                **of = Expr::Nested(inner);
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn dollar_quoted(value: String) -> Value {
+    let mut tag = "q".to_owned();
+    while value.contains(&format!("${tag}$")) {
+        tag.push('q');
+    }
+    Value::DollarQuotedString(DollarQuotedString { value, tag: Some(tag) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statement::Statement;
+    use super::*;
+
+    fn ast(sql: &str) -> Ast {
+        Statement::parse(sql).unwrap()[0].ast().unwrap().clone()
+    }
+
+    #[test]
+    fn texts_are_read_as_the_trees_that_they_are_of() {
+        for sql in [
+            "INSERT INTO t VALUES (1, 'x''''y', '''', '''''', 'a\\''b', 'a\\', '$q$''''', E'a\\'\\'b\\n', $$it's$$)",
+            "INSERT INTO t AS x (a, b) VALUES (- -1, - - -1), (-(-1), a - -1), (- -x ^ 2, - (- 1)::int)",
+            "INSERT INTO t VALUES (- - INTERVAL '1' DAY, INTERVAL '1 day', DATE '2024-01-01', CAST('7' AS BIGINT))",
+            "INSERT INTO t SELECT - -a, 'x''''y' FROM u AS v WHERE v.a NOT IN (1, 2) AND b IS DISTINCT FROM c",
+            "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET b = excluded.b || 'it''s' WHERE t.a > 1 RETURNING *",
+            "INSERT INTO t DEFAULT VALUES",
+            "UPDATE t AS x SET a = CASE WHEN b THEN - -1 ELSE NULL END, c = x.d::numeric(10, 2) WHERE x.e LIKE 'a\\_%' ESCAPE '\\'",
+            "UPDATE t SET a = a + 1, j = j -> 'a' ->> 'b', s = trim(LEADING 'x' FROM s) WHERE a BETWEEN 1 AND 2 RETURNING a AS \"b c\"",
+            "UPDATE t x SET (a, b) = (1, 2) WHERE EXTRACT(year FROM d) = 2024 AND s ~* 'a' AND b IS NOT TRUE",
+            "DELETE FROM t WHERE k = - -1 OR (a, b) IN (SELECT 1, 2) OR EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+            "DELETE FROM t AS x WHERE x.v = ARRAY[1, 2][1] AND ts AT TIME ZONE 'UTC' < TIMESTAMP '2024-01-01 00:00:00'",
+            "WITH w AS (SELECT 1 AS a) INSERT INTO t SELECT count(*) FILTER (WHERE a > 1), sum(a) OVER (ORDER BY a) FROM w",
+        ] {
+            printed(&mut ast(sql)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        let text = printed(&mut ast("UPDATE t SET a = - -1, b = 'x''''y'")).unwrap();
+        assert_eq!(text, "UPDATE t SET a = -(-1), b = $q$x''y$q$");
+    }
+
+    #[test]
+    fn a_text_that_would_be_read_as_another_tree_is_refused() {
+        let error = printed(&mut ast(r#"UPDATE "q""""t" SET a = 1"#)).unwrap_err();
+        assert_eq!(crate::Error::from(error).sqlstate(), "0A000");
+    }
+}
