@@ -94,6 +94,12 @@ impl Dialect for SqlDialect {
                 _ => return Some(parser.parse_identifier().map(Expr::Identifier)),
             }
         }
+        // A column may be called struct; types and literals of records go on with one of these.
+        if matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::STRUCT)
+            && !matches!(&parser.peek_nth_token_ref(1).token, Token::LParen | Token::Lt | Token::Period)
+        {
+            return Some(parser.parse_identifier().map(Expr::Identifier));
+        }
         match self.steps_left.get().checked_sub(1) {
             Some(left) => {
                 self.steps_left.set(left);
@@ -186,6 +192,7 @@ impl Dialect for SqlDialect {
         supports_select_wildcard_rename,
         supports_select_wildcard_replace,
         supports_start_transaction_modifier,
+        supports_struct_literal,
         supports_try_convert,
         supports_values_as_table_factor,
     }

@@ -174,6 +174,7 @@ mod tests {
             ("SELECT 1_000, a NOTNULL, EXTRACT(year FROM d)", "SELECT 1_000, a IS NOT NULL, EXTRACT(YEAR FROM d)"),
             ("SELECT * EXCLUDE (a) FROM `t` LIMIT 5, 10", "SELECT * EXCLUDE (a) FROM `t` LIMIT 5, 10"),
             ("FROM t SELECT a", "FROM t SELECT a"),
+            ("SELECT struct + 1, struct(1, 2) FROM c", "SELECT struct + 1, STRUCT(1, 2) FROM c"),
             ("SELECT interval + 1, interval AS x FROM c", "SELECT interval + 1, interval AS x FROM c"),
             ("SELECT INTERVAL '1' DAY, c.interval", "SELECT INTERVAL '1' DAY, c.interval"),
         ] {

@@ -156,7 +156,15 @@ fn may_select_all(tokens: &Tokens) -> bool {
     let mut last = &Token::LParen;
     tokens.iter().any(|token| {
         let before = std::mem::replace(&mut last, token);
-        *before == Token::LParen && matches!(token, Token::Word(word) if word.keyword == Keyword::FROM)
+        let begins = match before {
+            Token::LParen => true,
+            Token::Word(word) => matches!(
+                word.keyword,
+                Keyword::AS | Keyword::ALL | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT
+            ),
+            _ => false,
+        };
+        begins && matches!(token, Token::Word(word) if word.keyword == Keyword::FROM)
     })
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::program::{BINARY, output, text};
+use crate::support::program::{BINARY, output, rows, text};
 
 #[test]
 fn tables_that_every_partition_has_are_told_of_once() {
@@ -75,11 +75,7 @@ fn rows_are_copied_from_standard_input_and_to_standard_output() {
 fn statements_made_of_parts_are_the_same_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("db");
-    let run = |script: &str| {
-        let done = fed(&database, script, b"");
-        assert!(done.status.success(), "{script}: {}", text(&done.stderr));
-        text(&done.stdout)
-    };
+    let run = |script: &str| rows(Some(&database), script);
     run(r"CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT, n BIGINT);
           PREPARE i AS INSERT INTO t VALUES ($1, $2, - - $3);
           EXECUTE i(1, 'x''''y', 1); EXECUTE i(2, 'x\''y', - -2); EXECUTE i(3, '''''', -3); EXECUTE i(4, 'a\', 4);
@@ -96,28 +92,25 @@ fn statements_made_of_parts_are_the_same_after_a_restart() {
           CREATE TABLE c (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'a''''b') AS SELECT k, v FROM t WHERE k = 1;
           INSERT INTO c (k) VALUES (9);
           CREATE VIEW w AS SELECT - -k AS m, 'x\''y' || 'a''''b' AS l FROM t;");
-    let rows = "SELECT * FROM t ORDER BY k; SELECT * FROM c ORDER BY k; SELECT * FROM w ORDER BY m;";
+    let all_rows = "SELECT * FROM t ORDER BY k; SELECT * FROM c ORDER BY k; SELECT * FROM w ORDER BY m;";
     let expected = ["1,x''yq''r,1", r"2,x\'y,2", r"5,x\'y,6", "6,$q$''$q$,6", "7,a''b,7", "8,x'y,1"];
     let views: Vec<String> = [1, 2, 5, 6, 7, 8].iter().map(|k| format!(r"{k},x\'ya''b")).collect();
     let all = format!("k,v,n\n{}\nk,v\n1,x''yq''r\n9,a''b\nm,l\n{}\n", expected.join("\n"), views.join("\n"));
     for _ in 0..2 {
-        assert_eq!(run(rows), all);
+        assert_eq!(run(all_rows), all);
     }
     // A name that the parser does not print as it reads it.
     run(r#"CREATE TABLE "q""""t" (k BIGINT PRIMARY KEY)"#);
     let refused = fed(&database, r#"EXPLAIN ANALYZE INSERT INTO "q""""t" VALUES (1)"#, b"");
     assert!(text(&refused.stderr).contains("0A000"), "{}", text(&refused.stderr));
-    assert_eq!(run(rows), all);
+    assert_eq!(run(all_rows), all);
 }
 
 #[test]
 fn prepared_queries_name_their_columns_as_others_do() {
     let folder = tempfile::tempdir().unwrap();
-    let run = |script: &str| {
-        let done = fed(&folder.path().join("db"), script, b"");
-        assert!(done.status.success(), "{script}: {}", text(&done.stderr));
-        text(&done.stdout)
-    };
+    let database = folder.path().join("db");
+    let run = |script: &str| rows(Some(&database), script);
     run("CREATE TABLE t (k BIGINT PRIMARY KEY, s TEXT); INSERT INTO t VALUES (1, 'b'), (2, 'a')");
     for query in [
         "SELECT s, count(*) FROM t GROUP BY s ORDER BY count, s",
