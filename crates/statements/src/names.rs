@@ -1,15 +1,13 @@
 //! Names as statements write them.
 
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use thermocline_syntax::folded;
 use thermocline_tables::schema::NAME_BYTES_MAX;
 use thermocline_types::{Class, Error, Result};
 
 /// The name that an identifier means: as written if quoted, else in lower case.
 pub(crate) fn fold(identifier: &Ident) -> Result<Box<str>> {
-    let name = match identifier.quote_style {
-        Some(_) => identifier.value.clone(),
-        None => identifier.value.to_lowercase(),
-    };
+    let name = folded(identifier);
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Class::Syntax.error(format_args!("a name has 1 to {NAME_BYTES_MAX} bytes: \"{name}\"")));
     }

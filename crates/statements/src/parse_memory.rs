@@ -25,7 +25,7 @@ const COPIES: usize = 6;
 /// Counted over what the tokenizer would make of it: a byte of a list of numbers takes hundreds of bytes, one of a
 /// literal only a few, so that the length of a text says little.
 pub fn parse_bytes(sql: &str) -> usize {
-    let Tokens { words, signs, calls, others, places, quoted_bytes } = Tokens::of(sql.as_bytes());
+    let TokenCounts { words, signs, calls, others, places, quoted_bytes } = TokenCounts::of(sql.as_bytes());
     let list = (words + signs + calls + others).next_power_of_two().saturating_mul(TOKEN_BYTES);
     let tree = words * WORD_BYTES + signs * SIGN_BYTES + calls * CALL_BYTES + places * PLACE_BYTES;
     list.saturating_add(tree).saturating_add(quoted_bytes * COPIES + sql.len())
@@ -33,7 +33,7 @@ pub fn parse_bytes(sql: &str) -> usize {
 
 /// The tokens of a text, by what they take.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tokens {
+struct TokenCounts {
     /// Words, numbers and quoted texts.
     words: usize,
     /// Signs that may be operators.
@@ -48,7 +48,7 @@ struct Tokens {
     quoted_bytes: usize,
 }
 
-impl Tokens {
+impl TokenCounts {
     fn of(text: &[u8]) -> Self {
         let mut tokens = Self::default();
         let (mut rest, mut behind_word) = (text, false);
@@ -188,8 +188,8 @@ mod tests {
             ("/* a /* b */ c */ d", 1, 0, 0, 2, 0, 17),
             ("/* open", 0, 0, 0, 1, 0, 7),
         ] {
-            let tokens = Tokens { words, signs, calls, others, places, quoted_bytes };
-            assert_eq!(Tokens::of(text.as_bytes()), tokens, "{text}");
+            let tokens = TokenCounts { words, signs, calls, others, places, quoted_bytes };
+            assert_eq!(TokenCounts::of(text.as_bytes()), tokens, "{text}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use datafusion::common::Result;
+use datafusion::common::format::ExplainStatementOptions;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::QueryStream;
 use thermocline_pushdown::user_err;
@@ -78,7 +79,7 @@ impl Session {
 
     /// The plan of the query, below a line of what is done with its rows.
     async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
-        let explain = insert.query.clone().under_explain();
+        let explain = insert.query.clone().under_explain(ExplainStatementOptions::default());
         let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
         let way = match self.rows.in_transaction() {
             true => "in the open transaction, which holds the partitions of the rows",

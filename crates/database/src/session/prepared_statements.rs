@@ -93,13 +93,13 @@ impl Prepared {
     /// # Errors
     /// If there is none of this name, there are fewer or more parameters than the statement has, or one depends on a
     /// row or is not of the type of its place.
-    pub(super) fn executed(&self, execute: &Ast) -> Result<Box<Ast>> {
+    pub(super) fn executed(&self, execute: &Ast) -> Result<Ast> {
         match execute {
             Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } => {
                 let given = parameters.iter().chain(using.iter().map(|using| &using.expr));
-                self.filled(name, &given.collect::<Vec<_>>())
+                self.filled(name, &given.collect::<Vec<_>>()).map(|filled| *filled)
             }
-            other => Ok(Box::new(other.clone())),
+            other => Ok(other.clone()),
         }
     }
 

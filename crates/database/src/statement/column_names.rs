@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use datafusion::common::Result;
 use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    CreateView, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor,
-    VisitMut, VisitorMut, visit_expressions,
+    CreateView, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement as Ast,
+    TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 use thermocline_syntax::folded;
 use thermocline_transactions::Class;
@@ -78,6 +78,7 @@ impl VisitorMut for Names {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        select_all(&mut query.body);
         separate_sort_keys(query);
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if cte.alias.columns.is_empty() {
@@ -100,6 +101,21 @@ impl VisitorMut for Names {
             name_all(&mut subquery.body, Naming::All);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Makes `SELECT * FROM t` of `FROM t`, which has no columns to DataFusion.
+fn select_all(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) if select.flavor == SelectFlavor::FromFirstNoSelect => {
+            select.flavor = SelectFlavor::Standard;
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            select_all(left);
+            select_all(right);
+        }
+        _ => {}
     }
 }
 
@@ -203,6 +219,7 @@ mod tests {
                 r#"count(*) OVER () AS "count", a::TEXT FROM"#,
             ),
             ("CREATE VIEW v AS SELECT sum(a) FROM t", r#"sum(a) AS "sum""#),
+            ("EXPLAIN SELECT 1 UNION FROM t", "UNION SELECT * FROM t"),
             ("COPY (SELECT sum(a) FROM t) TO 'x.parquet'", r#"sum(a) AS "sum""#),
             ("EXPLAIN SELECT 1 FROM (SELECT sum(a) FROM t) q", r#"sum(a) AS "sum""#),
             ("SELECT count(*) FROM t GROUP BY b ORDER BY count DESC", r#"count(*) AS "count" FROM"#),

@@ -1,12 +1,9 @@
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion::common::format::ExplainStatementOptions;
 use datafusion::sql::parser::{ExplainStatement, Statement as AnalyticStatement};
-use datafusion::sql::sqlparser::ast::{
-    Query, SelectFlavor, SelectItem, SetExpr, Statement as Ast, VisitMut, VisitorMut, WildcardAdditionalOptions,
-};
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use thermocline_dialect::{check_depth, parse_tokens};
@@ -53,16 +50,12 @@ impl Parsed {
                 _ => return user_err!(Syntax, "expected one statement: {text}"),
             }
         } else {
-            let selects_all = may_select_all(&tokens);
             let mut statement = thermocline_syntax::parse(tokens)?;
-            if let Sql::Sql(ast, _) = &mut statement {
-                if selects_all {
-                    let _: ControlFlow<()> = ast.visit(&mut AllColumns);
-                }
-                if let Ast::CreateView(view) = ast.as_mut() {
-                    // The catalog keeps its text.
-                    make_printable(&mut view.query);
-                }
+            if let Sql::Sql(ast, _) = &mut statement
+                && let Ast::CreateView(view) = ast.as_mut()
+            {
+                // The catalog keeps its text.
+                make_printable(&mut view.query);
             }
             Self::Sql(statement)
         };
@@ -148,45 +141,6 @@ fn is_datafusions(tokens: &Tokens) -> bool {
             keywords.next() == Some(Keyword::EXTERNAL)
         }
         _ => false,
-    }
-}
-
-/// Whether a query may begin with FROM.
-fn may_select_all(tokens: &Tokens) -> bool {
-    let mut last = &Token::LParen;
-    tokens.iter().any(|token| {
-        let before = std::mem::replace(&mut last, token);
-        let begins = match before {
-            Token::LParen => true,
-            Token::Word(word) => matches!(
-                word.keyword,
-                Keyword::AS | Keyword::ALL | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT
-            ),
-            _ => false,
-        };
-        begins && matches!(token, Token::Word(word) if word.keyword == Keyword::FROM)
-    })
-}
-
-/// Makes `SELECT * FROM t` of `FROM t`.
-struct AllColumns;
-
-impl VisitorMut for AllColumns {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let mut bodies = vec![query.body.as_mut()];
-        while let Some(body) = bodies.pop() {
-            match body {
-                SetExpr::Select(select) if select.flavor == SelectFlavor::FromFirstNoSelect => {
-                    select.flavor = SelectFlavor::Standard;
-                    select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
-                }
-                SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
-                _ => {}
-            }
-        }
-        ControlFlow::Continue(())
     }
 }
 

@@ -9,20 +9,33 @@ use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
     DollarQuotedString, Expr, Statement as Ast, UnaryOperator, Value, VisitMut, visit_expressions_mut,
 };
+use thermocline_dialect::check_depth;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::{Statement as Sql, Tokens};
 
-/// The text of a statement that the log is to keep; the tree gets the forms that the text has.
+/// The text of a statement that is made of others' parts, and how many operators follow each other in it at the most;
+/// the tree gets the forms that the text has. The row engine keeps plans and its log by the text.
 ///
 /// # Errors
-/// 0A000 if the text would not be read as the tree: a transaction would change other rows when it is replayed.
-pub fn printed(ast: &mut Ast) -> Result<String> {
+/// If it is too deep to be worked on, or changes rows and would not be read as the tree (0A000): a transaction would
+/// change other rows when it is replayed.
+pub fn printed(ast: &mut Ast) -> Result<(String, u32)> {
     make_printable(ast);
     let text = ast.to_string();
-    let read = Tokens::of(&text).and_then(thermocline_syntax::parse);
-    match read {
-        Ok(Sql::Sql(read, options)) if read.as_ref() == ast && options.is_empty() => Ok(text),
-        _ => user_err!(Unsupported, "this statement cannot be kept in the log: its text would be {text}"),
+    let unreadable =
+        |text: &str| user_err!(Unsupported, "this statement cannot be kept in the log: its text would be {text}");
+    let tokens = match Tokens::of(&text) {
+        Ok(tokens) => tokens,
+        Err(_) => return unreadable(&text),
+    };
+    check_depth(&tokens)?;
+    let operators = tokens.operators();
+    if matches!(ast, Ast::Query(_)) {
+        return Ok((text, operators));
+    }
+    match thermocline_syntax::parse(tokens) {
+        Ok(Sql::Sql(read, options)) if read.as_ref() == ast && options.is_empty() => Ok((text, operators)),
+        _ => unreadable(&text),
     }
 }
 
@@ -82,7 +95,7 @@ mod tests {
         ] {
             printed(&mut ast(sql)).unwrap_or_else(|error| panic!("{sql}: {error}"));
         }
-        let text = printed(&mut ast("UPDATE t SET a = - -1, b = 'x''''y'")).unwrap();
+        let (text, _) = printed(&mut ast("UPDATE t SET a = - -1, b = 'x''''y'")).unwrap();
         assert_eq!(text, "UPDATE t SET a = -(-1), b = $q$x''y$q$");
     }
 

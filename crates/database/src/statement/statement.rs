@@ -8,15 +8,14 @@ use datafusion::sql::sqlparser::ast::{
     CopySource, FromTable, Insert, Statement as Ast, TableFactor, TableObject, TableWithJoins,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
-use thermocline_dialect::check_depth;
-use thermocline_syntax::{Statement as Sql, Tokens};
+use thermocline_syntax::Statement as Sql;
 use thermocline_transactions::database::Source;
 
 use super::column_names::name_columns;
 use super::headings::Headings;
 use super::names::simple;
 use super::parsed::Parsed;
-use super::printed::{make_printable, printed};
+use super::printed::printed;
 use super::script::{Script, in_script};
 use crate::error::{Error, Known};
 
@@ -56,38 +55,31 @@ impl Statement {
     /// A statement that is part of it, or is made of its parts.
     ///
     /// # Errors
-    /// 0A000 if it changes rows and the log cannot keep it.
+    /// Those of [`printed`].
     pub(crate) fn part(&self, mut ast: Ast) -> Result<Self> {
-        let (text, written) = (text_of(&mut ast)?.into(), self.written.clone());
-        Ok(Self { text, written, parsed: Arc::new(Parsed::from(ast)), operators: self.operators })
+        let (text, operators) = printed(&mut ast)?;
+        let (text, written) = (text.into(), self.written.clone());
+        Ok(Self { text, written, parsed: Arc::new(Parsed::from(ast)), operators })
     }
 
     /// The statement in which `executed` gives what EXECUTE stands for, also below EXPLAIN; any other statement stays.
     ///
     /// # Errors
-    /// Those of `executed`, and if what it gives is too deep to be worked on.
-    pub(crate) fn executing(self, executed: impl FnOnce(&Ast) -> Result<Box<Ast>>) -> Result<Self> {
-        let (text, parsed) = match (self.ast(), self.explained()) {
-            (Some(execute @ Ast::Execute { .. }), _) => {
-                let mut ast = executed(execute)?;
-                (text_of(&mut ast)?, Parsed::from(*ast))
-            }
+    /// Those of `executed`, and of [`printed`].
+    pub(crate) fn executing(self, executed: impl FnOnce(&Ast) -> Result<Ast>) -> Result<Self> {
+        match (self.ast(), self.explained()) {
+            (Some(execute @ Ast::Execute { .. }), _) => self.part(executed(execute)?),
             (_, Some((Sql::Sql(execute, _), options))) if matches!(execute.as_ref(), Ast::Execute { .. }) => {
-                let mut ast = executed(execute)?;
-                (format!("EXPLAIN {}", text_of(&mut ast)?), Parsed::explain_of(ast, options.clone()))
+                Ok(self.part(executed(execute)?)?.under_explain(options.clone()))
             }
-            _ => return Ok(self),
-        };
-        let tokens = Tokens::of(&text)?;
-        check_depth(&tokens)?;
-        let (text, parsed, operators) = (text.into(), Arc::new(parsed), tokens.operators());
-        Ok(Self { text, written: self.written, parsed, operators })
+            _ => Ok(self),
+        }
     }
 
     /// `EXPLAIN` of a statement that the parser knows; any other statement stays.
-    pub(crate) fn under_explain(self) -> Self {
+    pub(crate) fn under_explain(self, options: ExplainStatementOptions) -> Self {
         let Some(ast) = self.ast() else { return self };
-        let parsed = Parsed::explain_of(Box::new(ast.clone()), ExplainStatementOptions::default());
+        let parsed = Parsed::explain_of(Box::new(ast.clone()), options);
         Self { text: format!("EXPLAIN {}", self.text).into(), parsed: Arc::new(parsed), ..self }
     }
 
@@ -109,11 +101,11 @@ impl Statement {
         let (parsed, operators) = Parsed::of(text)?;
         let text: Arc<str> = text.into();
         let written = Written { text: Arc::clone(&text), at };
-        let (text, parsed) = match parsed.insert_of_with() {
-            Some(mut insert) => (printed(&mut insert)?.into(), Parsed::from(insert)),
-            None => (text, parsed),
-        };
-        Ok(Self { text, written, parsed: Arc::new(parsed), operators })
+        let statement = Self { text, written, parsed: Arc::new(parsed), operators };
+        match statement.parsed.insert_of_with() {
+            Some(insert) => statement.part(insert),
+            None => Ok(statement),
+        }
     }
 
     /// Its tree, if it is a statement that the parser knows; neither EXPLAIN nor one that a single engine has.
@@ -133,7 +125,7 @@ impl Statement {
     pub(crate) fn source(&self) -> Source<'_> {
         match self.parsed.of_rows() {
             Some(tree) => Source::parsed(&self.text, tree, self.operators),
-            None => Source::text(&self.text),
+            None => Source::from(&*self.text),
         }
     }
 
@@ -182,17 +174,6 @@ impl Statement {
     /// Whether it is COMMIT or ROLLBACK.
     pub(crate) fn ends_transaction(&self) -> bool {
         matches!(self.ast(), Some(Ast::Commit { .. } | Ast::Rollback { .. }))
-    }
-}
-
-/// The text of a statement that is made of others' parts. The row engine keeps plans and its log by it.
-fn text_of(ast: &mut Ast) -> Result<String> {
-    match ast {
-        Ast::Query(_) => {
-            make_printable(ast);
-            Ok(ast.to_string())
-        }
-        _ => printed(ast),
     }
 }
 

@@ -12,11 +12,6 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// A text that is parsed when it is needed.
-    pub const fn text(text: &'a str) -> Self {
-        Self { text, tree: None }
-    }
-
     /// A text with its tree, in which at most `operators` operators follow each other.
     pub const fn parsed(text: &'a str, tree: &'a Statement, operators: u32) -> Self {
         Self { text, tree: Some((tree, operators)) }
@@ -24,7 +19,8 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> From<&'a str> for Source<'a> {
+    /// A text that is parsed when it is needed.
     fn from(text: &'a str) -> Self {
-        Self::text(text)
+        Self { text, tree: None }
     }
 }
