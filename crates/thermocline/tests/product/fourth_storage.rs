@@ -1,7 +1,9 @@
 //! A storage that no crate of ours knows: a directory that runs filters and nothing else. It is all in this file, over
 //! the public trait, and its tables work as others do.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -395,6 +397,29 @@ async fn beside_a_storage_that_does_more() {
         }
         assert!(Sent::get(&sent.filters) > 0 && Sent::get(&sent.others) == 0, "{sent:?}");
     }
+}
+
+/// Objects in a format that it runs nothing over are read here, beside others of the table that it filters.
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_text_is_filtered_here() {
+    let temporary = tempfile::tempdir().unwrap();
+    let lines = |first: u64| (first..first + 1000).map(|n| format!("{n},{}\n", n % 10)).collect::<String>();
+    fs::write(temporary.path().join("plain.csv"), format!("a,b\n{}", lines(0))).unwrap();
+    let file = File::create(temporary.path().join("compressed.csv.gz")).unwrap();
+    let mut compressed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+    write!(compressed, "a,b\n{}", lines(1000)).unwrap();
+    compressed.finish().unwrap();
+
+    let sent = Arc::default();
+    let session = session(&sent).await;
+    let location = format!("directory://{}", temporary.path().display());
+    session.run(&format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}'")).await.unwrap();
+    session.set("mode", "pushdown").unwrap();
+    let result = session.run("SELECT a FROM t WHERE b = 3").await.unwrap();
+    let rows: BTreeSet<_> = canonical(&result).into_iter().flatten().flatten().collect();
+    assert_eq!(rows, (0..200).map(|n| (n * 10 + 3).to_string()).collect());
+    assert_eq!([Route::Pushdown, Route::Pullup].map(|route| result.stats.partitions(route)), [1, 1]);
+    assert_eq!((Sent::get(&sent.filters), Sent::get(&sent.rows_out), Sent::get(&sent.others)), (1, 100, 0));
 }
 
 #[tokio::test]
