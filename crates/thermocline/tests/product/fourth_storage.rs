@@ -1,5 +1,5 @@
-//! A storage that no crate of ours knows: a directory that runs filters and nothing else. It is all in this file, over
-//! the public trait, and its tables work as others do.
+//! A storage that no crate of ours knows: a directory that runs filters and nothing else, or whichever operators a test
+//! leaves it. It is all in this file, over the public trait, and its tables work as others do.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -45,11 +45,11 @@ use crate::support::topology::spread;
 /// Requests that the directories of one scheme were sent.
 #[derive(Debug, Default)]
 struct Sent {
-    /// Fragments that were a filter.
+    /// Fragments with a filter.
     filters: AtomicU64,
-    /// Fragments without operators.
-    bare: AtomicU64,
-    /// Rows that filters read and that they kept.
+    /// Other fragments.
+    unfiltered: AtomicU64,
+    /// Rows that fragments read and yielded.
     rows_in: AtomicU64,
     rows_out: AtomicU64,
     /// Fragments that are beyond the capabilities; requests for compression that there is not.
@@ -68,8 +68,11 @@ fn add(counter: &AtomicU64, count: u64) {
 }
 
 /// `directory:///path`.
-#[derive(Debug, Default)]
-struct Directories(Arc<Sent>);
+#[derive(Debug)]
+struct Directories {
+    operators: BTreeSet<OperatorKind>,
+    sent: Arc<Sent>,
+}
 
 impl Scheme for Directories {
     fn names(&self) -> &[&str] {
@@ -86,13 +89,13 @@ impl Scheme for Directories {
             root: PathBuf::from(root),
             label: format!("directory {root}"),
             capabilities: Capabilities {
-                operators: [OperatorKind::Filter].into(),
+                operators: self.operators.clone(),
                 formats: [StoredFormat::Parquet, StoredFormat::Csv].into(),
                 // Slow enough for pushdown to be worth it.
                 crosses_link: true,
                 ..Capabilities::none()
             },
-            sent: Arc::clone(&self.0),
+            sent: Arc::clone(&self.sent),
         }))
     }
 }
@@ -227,14 +230,12 @@ impl Storage for Directory {
 
     async fn execute(&self, request: &FragmentRequest) -> Result<Messages, NodeError> {
         let (fragment, columns) = Fragment::decode(&request.fragment, node_functions(), &Limits::default())?;
-        match fragment.operator_kinds().as_slice() {
-            [] => add(&self.sent.bare, 1),
-            [OperatorKind::Filter] => add(&self.sent.filters, 1),
-            others => {
-                add(&self.sent.others, 1);
-                return Err(NodeError::new(ErrorKind::Refused, format!("this is not a filter: {others:?}")));
-            }
+        let kinds = fragment.operator_kinds();
+        if let Some(kind) = kinds.iter().find(|kind| !self.capabilities.runs(**kind)) {
+            add(&self.sent.others, 1);
+            return Err(NodeError::new(ErrorKind::Refused, format!("no {kind} runs here")));
         }
+        add(if kinds.contains(&OperatorKind::Filter) { &self.sent.filters } else { &self.sent.unfiltered }, 1);
         if request.compression != Compression::None as i32 || request.use_indexes {
             add(&self.sent.others, 1);
             return Err(NodeError::new(ErrorKind::Refused, "there are no compressions and no indexes here"));
@@ -272,18 +273,28 @@ impl Storage for Directory {
     }
 }
 
-fn options(sent: &Arc<Sent>) -> OpenOptions {
-    OpenOptions { schemes: vec![Arc::new(Directories(Arc::clone(sent)))], ..OpenOptions::default() }
+fn options(operators: &[OperatorKind], sent: &Arc<Sent>) -> OpenOptions {
+    let directories = Directories { operators: operators.iter().copied().collect(), sent: Arc::clone(sent) };
+    OpenOptions { schemes: vec![Arc::new(directories)], ..OpenOptions::default() }
 }
 
 async fn session(sent: &Arc<Sent>) -> Session {
-    let options = options(sent).with("partition_size", "1MiB");
+    let options = options(&[OperatorKind::Filter], sent).with("partition_size", "1MiB");
     Database::open(options, |_| {}).await.unwrap().session()
+}
+
+/// A session of the same tables in this process.
+async fn session_over(format: Format) -> Session {
+    let session = Database::in_memory().await.unwrap().session();
+    for definition in data::definitions(&Workload::SSB, format, data::ssb(format).to_str().unwrap()) {
+        session.run(&definition).await.unwrap();
+    }
+    session
 }
 
 async fn everywhere(format: Format) {
     let sent = Arc::default();
-    let everywhere = Everywhere::new(&Workload::SSB, format).with_options(options(&sent));
+    let everywhere = Everywhere::new(&Workload::SSB, format).with_options(options(&[OperatorKind::Filter], &sent));
     everywhere.modes(&format!("directory://{}", data::ssb(format).display())).await;
     let [filters, others, ranges] = [&sent.filters, &sent.others, &sent.ranges].map(Sent::get);
     assert!(filters > 0 && ranges > 0, "{sent:?}");
@@ -300,6 +311,31 @@ async fn parquet_in_all_modes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn csv_in_all_modes() {
     everywhere(Format::Csv).await;
+}
+
+/// Whichever operator is missing, it is never sent, and what the joins' filters would add is not either.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operator_may_be_missing() {
+    let format = Format::Parquet;
+    for missing in OperatorKind::ALL {
+        let operators: Vec<_> = OperatorKind::ALL.into_iter().filter(|kind| *kind != missing).collect();
+        let sent = Arc::default();
+        let everywhere = Everywhere::new(&Workload::SSB, format).with_options(options(&operators, &sent));
+        everywhere.modes(&format!("directory://{}", data::ssb(format).display())).await;
+        let session = Database::open(options(&operators, &sent), |_| {}).await.unwrap().session();
+        let reference = session_over(format).await;
+        let location = format!("directory://{}", data::ssb(format).display());
+        for definition in data::definitions(&Workload::SSB, format, &location) {
+            session.run(&definition).await.unwrap();
+        }
+        session.set("mode", "pushdown").unwrap();
+        for (sql, _) in STATEMENTS {
+            assert_eq!(rows(&session, sql).await, rows(&reference, sql).await, "without {missing}: {sql}");
+        }
+        assert_eq!(Sent::get(&sent.others), 0, "without {missing}: {sent:?}");
+        let filters = Sent::get(&sent.filters);
+        assert_eq!(filters > 0, missing != OperatorKind::Filter, "without {missing}: {sent:?}");
+    }
 }
 
 /// Statements with every operator that a fragment may hold, and what the plan says of the one that is not pushed.
@@ -344,10 +380,7 @@ async fn what_it_does_not_run_is_done_here_and_said() {
             }
         }
         // The tables are at the fourth storage now.
-        let reference = self::session(&sent).await;
-        for definition in data::definitions(&Workload::SSB, format, directory.to_str().unwrap()) {
-            reference.run(&definition).await.unwrap();
-        }
+        let reference = session_over(format).await;
         for mode in Mode::ALL {
             session.set("mode", mode.name()).unwrap();
             for (sql, _) in STATEMENTS {
