@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use thermocline_formats::csv::CsvDecoder;
 use thermocline_formats::csv_options;
 use thermocline_pushdown::{FileFormat, user_err, user_error};
-use thermocline_storage::RemoteOptions;
+use thermocline_storage::{NodeClient, RemoteOptions};
 
 use super::csv_schema::infer_csv_schema;
 use super::definition::TableDefinition;
@@ -17,7 +17,7 @@ use super::snapshot::{Listing, Snapshot};
 use super::unread::UnreadObjects;
 use crate::AllowedLocations;
 
-/// A table over objects at storage nodes.
+/// A table over objects at storages.
 #[derive(Debug)]
 pub struct ExternalTable {
     /// The statement that defined it.
@@ -122,8 +122,8 @@ impl ExternalTable {
         thermocline_pushdown::wire::encode_schema(&self.schema)
     }
 
-    /// Whether fragments may run where the objects are.
-    pub fn pushes(&self) -> bool {
-        self.locations.iter().all(|location| location.pushes)
+    /// The storages of its locations.
+    pub fn storages(&self) -> impl Iterator<Item = &NodeClient> {
+        self.locations.iter().flat_map(|location| &location.nodes)
     }
 }

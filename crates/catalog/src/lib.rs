@@ -19,6 +19,7 @@ mod locations;
 mod partition;
 mod partition_set;
 mod ranges;
+mod schemes;
 mod snapshot;
 mod statistics;
 mod table_schema;

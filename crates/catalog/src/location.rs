@@ -1,119 +1,116 @@
-//! Locations of tables, and the storage nodes that they lead to.
+//! Locations of tables, and the storages that they lead to.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use parking_lot::Mutex;
 use thermocline_formats::FooterCache;
 use thermocline_pushdown::user_error;
-use thermocline_storage::{NodeClient, NodeConfig, RemoteOptions, Resources, Root, StorageNode};
+use thermocline_pushdown::wire::ErrorKind;
+use thermocline_storage::{ClientOptions, NodeClient, NodeConfig, RemoteOptions, Scheme};
 
-/// Where a table's objects are: a prefix at one or several storage nodes, each of which holds some.
+use super::schemes::{Buckets, EmbeddedNodes, Files, RemoteNodes};
+
+/// Where a table's objects are: a prefix at one or several storages, each of which holds some.
 #[derive(Debug, Clone)]
 pub struct Location {
-    /// The nodes, at least one.
+    /// The storages, at least one.
     pub nodes: Vec<NodeClient>,
-    /// Path below each node's ROOT.
+    /// Path below each one's root.
     pub prefix: String,
-    /// Whether fragments may run there: not at a bucket, which only an embedded node fronts.
-    pub pushes: bool,
 }
 
-/// The storage nodes that this process knows, one client each.
+/// The storages that this process knows, one client each, and the schemes of locations that lead to them.
 #[derive(Debug)]
 pub struct Nodes {
-    known: Mutex<HashMap<String, NodeClient>>,
-    embedded: NodeConfig,
+    /// By scheme and [`Scheme::key`].
+    known: Mutex<HashMap<(String, String), NodeClient>>,
+    schemes: HashMap<String, Arc<dyn Scheme>>,
+    /// That of a location without one.
+    files: Arc<dyn Scheme>,
+    embedded: Arc<EmbeddedNodes>,
     footers: Arc<FooterCache>,
-    /// Memory and slots of all embedded nodes together; made for the first.
-    resources: OnceLock<Resources>,
 }
 
 impl Nodes {
     /// None yet; embedded ones will be limited by `embedded`. All of them together keep decoded footers
-    /// of `footers_bytes_max` bytes.
-    pub fn new(embedded: NodeConfig, footers_bytes_max: usize) -> Arc<Self> {
+    /// of `footers_bytes_max` bytes. `schemes` take the place of built-in ones of the same name.
+    pub fn new(embedded: NodeConfig, footers_bytes_max: usize, schemes: Vec<Arc<dyn Scheme>>) -> Arc<Self> {
         let footers = FooterCache::new(footers_bytes_max, None);
         let embedded = NodeConfig { message_bytes: usize::MAX, footers: Some(Arc::clone(&footers)), ..embedded };
-        Arc::new(Self { known: Mutex::default(), embedded, footers, resources: OnceLock::new() })
+        let embedded = EmbeddedNodes::new(embedded);
+        let files: Arc<dyn Scheme> = Arc::new(Files(Arc::clone(&embedded)));
+        let own: [Arc<dyn Scheme>; 3] =
+            [Arc::clone(&files), Arc::new(Buckets(Arc::clone(&embedded))), Arc::new(RemoteNodes)];
+        let mut by_name = HashMap::new();
+        for scheme in own.into_iter().chain(schemes) {
+            for name in scheme.names() {
+                by_name.insert((*name).to_owned(), Arc::clone(&scheme));
+            }
+        }
+        Arc::new(Self { known: Mutex::default(), schemes: by_name, files, embedded, footers })
     }
 
-    /// Decoded footers of all nodes' objects.
+    /// Decoded footers of all storages' objects.
     pub fn footers(&self) -> &Arc<FooterCache> {
         &self.footers
     }
 
     /// Bytes that embedded nodes account for, those of footers included.
     pub fn embedded_bytes(&self) -> usize {
-        self.resources.get().map_or(0, Resources::memory_used)
+        self.embedded.bytes()
     }
 
-    /// All nodes used so far, by label.
+    /// All storages used so far, by label.
     pub fn all(&self) -> Vec<NodeClient> {
         let mut nodes: Vec<_> = self.known.lock().values().cloned().collect();
         nodes.sort_by(|a, b| a.label().cmp(b.label()));
         nodes
     }
 
-    /// Understands a location: a path, `thermocline://host:port[,host:port]/prefix`, or `s3://bucket/prefix`.
+    /// Understands a location: a path, or an address of a scheme such as `thermocline://host:port[,host:port]/prefix`
+    /// and `s3://bucket/prefix`.
     ///
     /// # Errors
     /// If it is none of these, or a local path that is not there.
     pub fn resolve(&self, text: &str, options: &RemoteOptions) -> Result<Location> {
-        if let Some(rest) = text.strip_prefix("thermocline://") {
-            let (addresses, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-            let nodes =
-                addresses.split(',').map(|address| self.remote(address.trim(), options)).collect::<Result<Vec<_>>>()?;
-            return Ok(Location { nodes, prefix: prefix.trim_end_matches('/').to_owned(), pushes: true });
-        }
-        if let Some((scheme, _)) = text.split_once("://")
-            && scheme != "file"
-        {
-            return Ok(Location { nodes: vec![self.embedded(text)?], prefix: String::new(), pushes: false });
-        }
-        let path = Path::new(text.strip_prefix("file://").unwrap_or(text));
-        let real = path.canonicalize().map_err(|error| user_error!(UndefinedFile, "location '{text}': {error}"))?;
-        let (root, prefix) = if real.is_dir() {
-            (real.as_path(), String::new())
-        } else {
-            let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
-            (real.parent().unwrap_or(Path::new("/")), name.unwrap_or_default())
+        let (name, scheme) = match text.split_once("://") {
+            None => ("file", &self.files),
+            Some((name, _)) => match self.schemes.get(&name.to_ascii_lowercase()) {
+                Some(scheme) => (name, scheme),
+                None => {
+                    let mut names: Vec<_> = self.schemes.keys().map(|name| format!("{name}://")).collect();
+                    names.sort_unstable();
+                    return Err(user_error!(
+                        InvalidTableDefinition,
+                        "location '{text}': unknown scheme '{name}', expected a directory or {}",
+                        names.join(", ")
+                    ));
+                }
+            },
         };
-        Ok(Location { nodes: vec![self.embedded(&root.to_string_lossy())?], prefix, pushes: true })
+        let place = scheme.locate(text).map_err(|error| match error.kind {
+            ErrorKind::NotFound => user_error!(UndefinedFile, "location '{text}': {error}"),
+            _ => error.context(format!("location '{text}'")).into(),
+        })?;
+        let nodes = place.roots.iter().map(|root| self.node(name, scheme, root, options));
+        let nodes = nodes.collect::<Result<Vec<_>>>()?;
+        if nodes.is_empty() {
+            return Err(user_error!(InvalidTableDefinition, "location '{text}' names no storage"));
+        }
+        Ok(Location { nodes, prefix: place.prefix })
     }
 
-    fn remote(&self, address: &str, options: &RemoteOptions) -> Result<NodeClient> {
+    fn node(&self, name: &str, scheme: &Arc<dyn Scheme>, root: &str, options: &RemoteOptions) -> Result<NodeClient> {
         let mut known = self.known.lock();
-        // The wait is part of the connection, so nodes with another timeout are other clients.
-        let key = format!("{address} {:?}", options.request_timeout);
+        let key = (name.to_ascii_lowercase(), scheme.key(root, options));
         if let Some(node) = known.get(&key) {
             return Ok(node.clone());
         }
-        let node =
-            NodeClient::remote(address, RemoteOptions { footers: Some(Arc::clone(&self.footers)), ..options.clone() })
-                .map_err(DataFusionError::from)?;
+        let footers = Some(Arc::clone(&self.footers));
+        let node = NodeClient::new(scheme.open(root, options)?, ClientOptions { footers, ..ClientOptions::default() });
         known.insert(key, node.clone());
-        Ok(node)
-    }
-
-    fn embedded(&self, root: &str) -> Result<NodeClient> {
-        let mut known = self.known.lock();
-        if let Some(node) = known.get(root) {
-            return Ok(node.clone());
-        }
-        let resources = match self.resources.get() {
-            Some(resources) => resources,
-            // Nobody else makes them: `known` is locked.
-            None => {
-                let made = Resources::new(&self.embedded)?;
-                self.resources.get_or_init(|| made)
-            }
-        };
-        let node = StorageNode::sharing(Root::open(root)?, self.embedded.clone(), resources)?;
-        let node = NodeClient::embedded(node);
-        known.insert(root.to_owned(), node.clone());
         Ok(node)
     }
 }

@@ -35,4 +35,4 @@ pub use settings::{
     ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
 };
 pub use system::{Columns, SystemTable};
-pub use thermocline_storage::NodeConfig;
+pub use thermocline_storage::{NodeConfig, Scheme};

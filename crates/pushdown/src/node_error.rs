@@ -179,6 +179,7 @@ impl From<NodeError> for Status {
             ErrorKind::ResourcesExhausted => Code::ResourceExhausted,
             ErrorKind::Unavailable | ErrorKind::Busy => Code::Unavailable,
             ErrorKind::PushedBack => Code::Aborted,
+            ErrorKind::Unsupported => Code::Unimplemented,
             ErrorKind::UnknownContent => Code::NotFound,
         };
         let detail = ErrorDetail {

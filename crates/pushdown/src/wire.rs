@@ -585,6 +585,8 @@ pub enum ErrorKind {
     /// A limit on what one client or all of them may have at the node at once is reached: ask again
     /// later. Comes before anything else of the answer.
     Busy = 11,
+    /// The storage never does what is asked for: its capabilities say so. Report.
+    Unsupported = 12,
 }
 
 /// Details of a failed call.

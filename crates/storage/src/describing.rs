@@ -97,9 +97,17 @@ impl Describing {
             Some(message) if (1..=self.asked).contains(&message.objects.len()) => Ok(message),
             Some(message) => Err(NodeError::new(
                 ErrorKind::Internal,
-                format!("{} objects were described where {} were asked for", message.objects.len(), self.asked),
+                format!(
+                    "storage node {}: {} objects were described where {} were asked for",
+                    self.client.label(),
+                    message.objects.len(),
+                    self.asked
+                ),
             )),
-            None => Err(NodeError::new(ErrorKind::Unavailable, "the answer to 'describe' ended early")),
+            None => Err(NodeError::new(
+                ErrorKind::Unavailable,
+                format!("storage node {}: the answer to 'describe' ended early", self.client.label()),
+            )),
         }
     }
 }

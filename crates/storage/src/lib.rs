@@ -1,8 +1,16 @@
 //! The storage node: objects, and fragments of queries run beside them.
 //!
-//! One implementation serves two uses. `thermocline storage ROOT` puts a [`StorageNode`] behind
-//! Arrow Flight ([`serve`]); a compute node that reads local files holds the same node in-process.
-//! Both are spoken to through [`NodeClient`], in the same messages, so that what is tested embedded
+//! `thermocline storage ROOT` puts a [`StorageNode`] behind Arrow Flight ([`serve`]); a compute node that
+//! reads local files holds the same node in-process, and one that reads a bucket asks it for bytes alone.
+//!
+//! | a [`Storage`] | is | runs fragments |
+//! |---|---|---|
+//! | [`RemoteNode`] | a node at an address | yes |
+//! | [`EmbeddedNode`] | a node in this process | yes |
+//! | [`Bucket`] | an object store | no |
+//! | any other | opened by a [`Scheme`] of one's own | as its [`Capabilities`] say |
+//!
+//! All are spoken to through [`NodeClient`], in the same messages, so that what is tested embedded
 //! holds over a socket.
 //!
 //! ```no_run
@@ -32,9 +40,9 @@
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
 mod blocking;
+mod capabilities;
 mod client;
 mod clients;
-mod connections;
 mod content;
 mod describing;
 mod egress;
@@ -42,17 +50,26 @@ mod egress;
 pub mod fuzz;
 mod index;
 mod listing;
+mod messages;
 mod node;
 mod recent;
 mod root;
+mod scheme;
 mod service;
 mod source;
+mod storage;
+mod storages;
 mod walk;
 
-pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
+pub use capabilities::{Capabilities, StoredFormat};
+pub use client::{ClientCounters, ClientOptions, NodeClient, wire_bytes};
 pub use content::{Content, ContentKind};
 pub use egress::{Egress, EgressStream};
 pub use index::is_indexable;
+pub use messages::answer_messages;
 pub use node::{Arbitration, ClientLimits, NodeConfig, NodeCounters, PushbackPolicy, Resources, StorageNode};
 pub use root::{Root, open_bucket};
+pub use scheme::{Place, Scheme};
 pub use service::{Server, serve};
+pub use storage::{Descriptions, Messages, Storage};
+pub use storages::{Bucket, EmbeddedNode, RemoteNode, RemoteOptions};

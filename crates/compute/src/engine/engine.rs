@@ -13,7 +13,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::RwLock;
 use thermocline_cache::{CountedBuffers, SegmentCache};
-use thermocline_catalog::{ExternalTable, SqlFile};
+use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
 use thermocline_dialect::rules::is_stand_in;
 
 use super::execution::QueryStream;
@@ -50,7 +50,8 @@ impl AnalyticEngine {
     pub async fn open(options: EngineOptions) -> Result<Self> {
         let catalog = options.directory.as_deref().map(SqlFile::catalog).transpose()?;
         let runtime = runtime(&options.settings, None)?;
-        let resources = Resources::new(options.settings, catalog, options.embedded, options.heap);
+        let nodes = Nodes::new(options.embedded, options.settings.footer_cache_size, options.schemes);
+        let resources = Resources::new(options.settings, catalog, nodes, options.heap);
         let public = Arc::new(PublicSchema::new(Arc::clone(&resources), options.guests));
         let system = Arc::new(SystemSchema::new(Arc::clone(&resources), options.system_tables));
         let base = base_state(options.config.clone(), runtime, Arc::clone(&public) as _, Arc::clone(&system) as _)?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
-use thermocline_storage::NodeConfig;
+use thermocline_storage::{NodeConfig, Scheme};
 
 use crate::query::{HeapGauges, QueryContext};
 use crate::settings::{EngineSettings, QuerySettings};
@@ -24,6 +24,8 @@ pub struct EngineOptions {
     pub config: SessionConfig,
     /// Limits of storage nodes in this process.
     pub embedded: NodeConfig,
+    /// Schemes of locations beside `file`, `s3` and `thermocline`, or in the place of these: storages of one's own.
+    pub schemes: Vec<Arc<dyn Scheme>>,
     /// Another engine's tables, which are in schema `public` beside the external ones.
     pub guests: Option<Arc<dyn SchemaProvider>>,
     /// Further tables of schema `system`, by name.

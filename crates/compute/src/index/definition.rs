@@ -7,6 +7,7 @@ use datafusion::common::Result;
 use thermocline_catalog::{ExternalTable, PlannedObject, quote_name};
 use thermocline_pushdown::user_err;
 use thermocline_pushdown::wire::{DropIndexRequest, Format, IndexRequest, IndexStatusRequest, Origin};
+use thermocline_storage::NodeClient;
 
 /// An index of one column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,13 +53,13 @@ impl IndexDefinition {
                 column.data_type()
             );
         }
-        if !table.pushes() {
+        if let Some(storage) = without_indexes(table) {
             return user_err!(
                 InvalidTableDefinition,
-                "index {name}: table {} is at {}, where no storage node can keep an index; \
+                "index {name}: table {} is at {}, which keeps no indexes; \
                  serve the location with `thermocline storage` and --index-dir",
                 self.table,
-                table.definition.locations.join(", ")
+                storage.label()
             );
         }
         Ok(())
@@ -106,6 +107,11 @@ impl IndexDefinition {
             column: self.column.clone(),
         })
     }
+}
+
+/// A storage of the table that keeps no indexes.
+pub(super) fn without_indexes(table: &ExternalTable) -> Option<&NodeClient> {
+    table.storages().find(|storage| !storage.capabilities().indexes)
 }
 
 /// The format of objects that share one.

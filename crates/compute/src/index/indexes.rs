@@ -14,6 +14,7 @@ use thermocline_storage::NodeClient;
 use tokio::task::JoinSet;
 
 use super::IndexDefinition;
+use super::definition::without_indexes;
 
 /// Index objects that a statement has made at once; nodes have slots of their own.
 const BUILDS_AT_ONCE: usize = 4;
@@ -135,7 +136,8 @@ impl Indexes {
     /// Has the objects of `snapshot` indexed in the background.
     pub(crate) fn keep_up(&self, table: &Arc<ExternalTable>, snapshot: &Arc<Snapshot>, partition_bytes: u64) {
         for index in self.of_table(&table.definition.name) {
-            if table.schema().column_with_name(&index.column).is_none() {
+            // The table may be another one than when the index was defined.
+            if table.schema().column_with_name(&index.column).is_none() || without_indexes(table).is_some() {
                 continue;
             }
             let (unknown, gone) = self.known.compared(&index.name, snapshot);
@@ -346,7 +348,8 @@ async fn removed(
     table: &ExternalTable,
     nodes: Vec<(NodeClient, Vec<Arc<PlannedObject>>)>,
 ) -> Result<()> {
-    let removals = futures::stream::iter(nodes).then(|(node, objects)| async move {
+    let keepers = nodes.into_iter().filter(|(node, _)| node.capabilities().indexes);
+    let removals = futures::stream::iter(keepers).then(|(node, objects)| async move {
         for some in objects.chunks(STATUS_OBJECTS_MAX) {
             node.drop_index(index.drop_request(table, some)?).await?;
         }

@@ -30,12 +30,12 @@ const HERE_BYTES_MAX: usize = 128 << 10;
 pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut used: Vec<u64> = vec![];
     let mut settings: Option<QuerySettings> = None;
-    let mut link_is_free = true;
+    let mut sends_bloom_filters = false;
     plan.apply(|node| {
         if let Some(scan) = node.downcast_ref::<HybridScanExec>() {
             used.extend(scan.dynamic_filters());
             settings.get_or_insert_with(|| scan.settings().clone());
-            link_is_free &= scan.link_is_free();
+            sends_bloom_filters |= scan.sends_bloom_filters();
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -55,7 +55,7 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
             // A filter saves bytes, where something is pushed, and work between scan and join. A set saves
             // the join itself work.
             let direct = is_scan(join.right());
-            let saves_bytes = settings.mode.pushes() && !link_is_free;
+            let saves_bytes = sends_bloom_filters;
             let keys = if settings.bloom_filters { build_keys(join)? } else { None };
             let exactly = keys.as_ref().is_some_and(|keys| is_set_key(join, keys));
             let keys = keys.filter(|_| saves_bytes || !direct || exactly);

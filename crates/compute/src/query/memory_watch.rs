@@ -171,6 +171,7 @@ fn run(watch: &Weak<MemoryWatch>) {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use thermocline_catalog::Nodes;
     use thermocline_storage::NodeConfig;
 
     use super::super::resources::Resources;
@@ -187,7 +188,8 @@ mod tests {
         let watch = MemoryWatch::new(gauges, || 5 << 20);
         // Nobody else looks.
         watch.state.lock().is_running = true;
-        let resources = Resources::new(EngineSettings::default(), None, NodeConfig::default(), None);
+        let resources =
+            Resources::new(EngineSettings::default(), None, Nodes::new(NodeConfig::default(), 0, vec![]), None);
         let query = || QueryContext::new(Arc::clone(&resources), QuerySettings::default(), None);
         let begin = |allocated: usize| {
             ALLOCATED.store(allocated, Ordering::Relaxed);
@@ -221,7 +223,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_query_that_waits_is_told() {
-        let resources = Resources::new(EngineSettings::default(), None, NodeConfig::default(), None);
+        let resources =
+            Resources::new(EngineSettings::default(), None, Nodes::new(NodeConfig::default(), 0, vec![]), None);
         let query = QueryContext::new(resources, QuerySettings::default(), None);
         assert_eq!(query.within_limits(async { 1 }).await.unwrap(), 1);
         let waiting = tokio::spawn({

@@ -9,7 +9,6 @@ use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
 use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
 use thermocline_pushdown::{QueryId, user_err};
-use thermocline_storage::NodeConfig;
 
 use super::admission::Admission;
 use super::cpu_load::CpuLoad;
@@ -128,18 +127,17 @@ pub struct QueryRecord {
 }
 
 impl Resources {
-    /// Those of a database whose definitions are kept in `catalog`, or nowhere.
+    /// Those of a database whose definitions are kept in `catalog`, or nowhere, and whose tables are at `nodes`.
     pub fn new(
         settings: EngineSettings,
         catalog: Option<SqlFile>,
-        embedded: NodeConfig,
+        nodes: Arc<Nodes>,
         heap: Option<HeapGauges>,
     ) -> Arc<Self> {
         let started = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64);
         let cache = SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy));
-        let nodes = Nodes::new(embedded, settings.footer_cache_size);
         let memory = heap.map(|heap| {
             let (cache, nodes) = (Arc::clone(&cache), Arc::clone(&nodes));
             let elsewhere = move || {

@@ -15,7 +15,7 @@ const ROWS_PER_FIND: f64 = 100.0;
 /// The indexes that storage nodes may use for `scan`; `None` if there are none.
 pub(super) fn indexes_of(scan: &HybridScanExec) -> Option<Arc<Indexes>> {
     let indexes = &scan.query().resources().indexes;
-    let some = scan.query().settings().indexes && !indexes.of_table(scan.table_name()).is_empty();
+    let some = scan.uses_indexes() && !indexes.of_table(scan.table_name()).is_empty();
     some.then(|| Arc::clone(indexes))
 }
 
@@ -35,9 +35,6 @@ impl<'a> ByIndex<'a> {
     /// `None` if no index can help.
     pub(super) fn new(scan: &'a HybridScanExec) -> Option<Self> {
         let indexes = indexes_of(scan)?;
-        if !scan.query().settings().mode.pushes() || scan.encoded().is_none() {
-            return None;
-        }
         let defined = indexes.of_table(scan.table_name());
         let mut lookups = Lookup::of(scan.fragment().predicate()?);
         lookups.retain(|lookup| defined.iter().any(|index| index.column == lookup.column));
@@ -58,6 +55,6 @@ impl<'a> ByIndex<'a> {
             let share = rows.map_or(1.0, |rows| rows / (partition.rows as f64).max(1.0));
             Some(share.min(self.selectivity))
         };
-        self.lookups.iter().filter_map(share_of).any(|share| share * ROWS_PER_FIND <= 1.0)
+        self.scan.may_push(object) && self.lookups.iter().filter_map(share_of).any(|share| share * ROWS_PER_FIND <= 1.0)
     }
 }

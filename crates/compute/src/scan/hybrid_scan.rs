@@ -29,7 +29,8 @@ use datafusion::prelude::SessionConfig;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use thermocline_catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use thermocline_pushdown::wire::encode_schema;
-use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode, node_functions};
+use thermocline_pushdown::{FileFormat, Fragment, Limits, Mode, node_functions};
+use thermocline_storage::{Capabilities, NodeClient};
 use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{
@@ -62,10 +63,10 @@ pub struct HybridScanExec {
     /// Fragment that runs here instead, with other filters of joins: both yield every row that the joins
     /// keep. `None` for the fragment itself.
     here: Option<Fragment>,
-    /// The fragment for the wire; `None` if it cannot travel or may not be pushed.
+    /// The fragment for the wire; `None` if it cannot travel.
     encoded: Option<Arc<Vec<u8>>>,
     /// Why the fragment cannot travel, or the operator above it is not part of it; `None` if there is
-    /// nothing that storage nodes would not do.
+    /// nothing that the table's storages would not do.
     not_pushed: Option<Arc<str>>,
     /// Key by which executions of the fragment are remembered.
     shape: Shape,
@@ -91,8 +92,8 @@ struct Source {
     table_schema: SchemaRef,
     encoded_schema: Arc<Vec<u8>>,
     format: FileFormat,
-    /// Whether the table's nodes run fragments.
-    pushes: bool,
+    /// The table's storages, of which all must be able to run what is pushed.
+    storages: Arc<[NodeClient]>,
     /// Positions of the needed columns in the table, and their names.
     columns: Vec<usize>,
     column_names: Vec<Arc<str>>,
@@ -102,6 +103,31 @@ struct Source {
     partitions_pruned: usize,
     outputs: usize,
     query: Arc<QueryContext>,
+}
+
+impl Source {
+    /// `fragment` for the wire.
+    ///
+    /// # Errors
+    /// Why it runs here instead: a storage lacks an operator, or would refuse it (a function that it does not run, an
+    /// expression that is too deep).
+    fn travelling(&self, fragment: &Fragment) -> Result<Vec<u8>, String> {
+        let refusal = |storage: &NodeClient| {
+            let why = storage.capabilities().refusal(fragment, &self.format)?;
+            Some(format!("{} {why}", storage.label()))
+        };
+        if let Some(refusal) = self.storages.iter().find_map(refusal) {
+            return Err(refusal);
+        }
+        let bytes = fragment.encode().map_err(|error| error.to_string())?;
+        Fragment::decode(&bytes, node_functions(), &Limits::default()).map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+
+    /// Whether all of the table's storages have a capability.
+    fn all(&self, has: impl Fn(&Capabilities) -> bool) -> bool {
+        self.storages.iter().all(|storage| has(storage.capabilities()))
+    }
 }
 
 impl HybridScanExec {
@@ -189,7 +215,7 @@ impl HybridScanExec {
             encoded_schema: Arc::new(encode_schema(&table_schema)?),
             table_schema,
             format: table.definition.format.clone(),
-            pushes: table.pushes(),
+            storages: table.storages().cloned().collect(),
             columns,
             column_names,
             partitions_pruned: total - partitions.len(),
@@ -203,18 +229,9 @@ impl HybridScanExec {
 
     fn build(source: Arc<Source>, fragment: Fragment, fetch: Option<usize>, closed: bool) -> Result<Self> {
         let shape = Shape::of(&source.table, &fragment);
-        // What a node would refuse (a function that it does not run, an expression that is too deep)
-        // runs here; so does everything at a bucket.
-        let context = node_functions();
-        let checked = source.pushes.then(|| {
-            let bytes = fragment.encode()?;
-            Fragment::decode(&bytes, context, &Limits::default())?;
-            Ok::<_, FragmentError>(bytes)
-        });
-        let (encoded, not_pushed) = match checked {
-            None => (None, None),
-            Some(Ok(bytes)) => (Some(bytes), None),
-            Some(Err(error)) => (None, Some(error.to_string().into())),
+        let (encoded, not_pushed) = match source.travelling(&fragment) {
+            Ok(bytes) => (Some(bytes), None),
+            Err(why) => (None, Some(why.into())),
         };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(fragment.schema()),
@@ -265,7 +282,7 @@ impl HybridScanExec {
         self.metrics.bloom_filters.add(blooms.len());
         let mut here =
             self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions, &set))?;
-        let mut there = here.clone();
+        let (plain, mut there) = (here.clone(), here.clone());
         // The keys are tested first; what is left of a list prunes row groups and pages.
         let mut keyed = keys_here.map(|keys| here.with_filter_below(keys)).transpose()?;
         if let Some(predicate) = predicate {
@@ -284,8 +301,14 @@ impl HybridScanExec {
         }
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
         let fragment = if blooms.is_empty() { here.clone() } else { there };
-        let here = keyed.or_else(|| (!blooms.is_empty()).then_some(here));
-        let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
+        let mut narrowed = Self::build(Arc::clone(&source), fragment, self.fetch, self.closed)?;
+        let mut here = keyed.or_else(|| (!blooms.is_empty()).then_some(here));
+        if narrowed.encoded.is_none() && self.encoded.is_some() {
+            // The fragment travels without the joins' filters, which are applied here alone.
+            here = here.or_else(|| Some(narrowed.fragment.clone()));
+            narrowed = Self::build(source, plain, self.fetch, self.closed)?;
+            shape = self.shape;
+        }
         let not_pushed = narrowed.not_pushed.clone().or_else(|| self.not_pushed.clone());
         Ok(Self { here, shape, not_pushed, metrics: self.metrics.clone(), ..narrowed })
     }
@@ -319,7 +342,7 @@ impl HybridScanExec {
         partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
         set: &PartitionSet,
     ) -> Result<Vec<Bloom>> {
-        if self.encoded.is_none() || !self.query().settings().mode.pushes() || self.link_is_free() {
+        if !self.sends_bloom_filters() {
             return Ok(vec![]);
         }
         let mut blooms = vec![];
@@ -414,7 +437,7 @@ impl HybridScanExec {
         Self { not_pushed: Some(reason.into()), run: Arc::default(), ..self.clone() }
     }
 
-    /// Why the fragment cannot travel; `None` if it can, or the table's nodes run none.
+    /// Why the fragment cannot travel; `None` if it can.
     pub(crate) fn why_not_pushed(&self) -> Option<&Arc<str>> {
         self.not_pushed.as_ref().filter(|_| self.encoded.is_none())
     }
@@ -457,16 +480,48 @@ impl HybridScanExec {
         })
     }
 
-    /// Whether nothing is saved by sending less: the nodes are in this process, behind no limit, and
-    /// the mode leaves the choice to us. An answer is then a copy more than the rows themselves.
-    pub(crate) fn link_is_free(&self) -> bool {
+    /// Whether nothing is saved by sending less: no link lies in between, and the mode leaves the
+    /// choice to us. An answer is then a copy more than the rows themselves.
+    pub(super) fn link_is_free(&self) -> bool {
         self.settings().mode == Mode::Hybrid
-            && !self.source.partitions.iter().any(|(object, _)| object.node.crosses_link())
+            && !self.source.partitions.iter().any(|(object, _)| object.node.capabilities().crosses_link)
     }
 
-    /// Whether the table's nodes run fragments.
-    pub(super) fn pushes(&self) -> bool {
-        self.source.pushes
+    /// Whether the fragment may run at the storage of `object`.
+    pub(super) fn may_push(&self, object: &PlannedObject) -> bool {
+        self.settings().mode.pushes() && self.encoded.is_some() && self.reads(object)
+    }
+
+    /// Whether fragments run over `object` where it is, whatever they are.
+    pub(super) fn reads(&self, object: &PlannedObject) -> bool {
+        object.node.capabilities().reads(&self.source.format, &object.entry.path)
+    }
+
+    /// Whether both sides may evaluate parts of the filter.
+    pub(super) fn uses_bitmaps(&self) -> bool {
+        let settings = self.settings();
+        settings.bitmaps
+            && settings.mode.pushes()
+            && settings.mode.caches()
+            && self.source.all(|capabilities| capabilities.bitmaps)
+    }
+
+    /// Whether indexes may find rows where the objects are.
+    pub(super) fn uses_indexes(&self) -> bool {
+        self.settings().indexes && self.source.all(|capabilities| capabilities.indexes)
+    }
+
+    /// Whether Bloom filters of joins' keys may travel with the fragment, and save bytes on the way back.
+    pub(crate) fn sends_bloom_filters(&self) -> bool {
+        self.encoded.is_some()
+            && self.settings().mode.pushes()
+            && !self.link_is_free()
+            && self.source.all(|capabilities| capabilities.bloom_filters)
+    }
+
+    /// `fragment` for the wire; `None` if it may not run at one of the table's storages.
+    pub(super) fn travelling(&self, fragment: &Fragment) -> Option<Vec<u8>> {
+        self.source.travelling(fragment).ok()
     }
 
     pub(super) fn query(&self) -> &Arc<QueryContext> {
@@ -673,7 +728,11 @@ impl ExecutionPlan for HybridScanExec {
         }
         let operator: Arc<dyn ExecutionPlan> = Arc::new(LocalLimitExec::new(Arc::clone(self.fragment.root()), limit));
         let fragment = self.fragment.with_operator(&operator).ok()?;
-        let scan = Self::build(Arc::clone(&self.source), fragment, Some(limit), false).ok()?;
+        let mut scan = Self::build(Arc::clone(&self.source), fragment, Some(limit), false).ok()?;
+        if let (Some(why), Some(_)) = (scan.why_not_pushed().cloned(), &self.encoded) {
+            // The output stops all the same, and what runs there goes on doing so.
+            scan = Self { fetch: Some(limit), not_pushed: Some(why), run: Arc::default(), ..self.clone() };
+        }
         Some(Arc::new(Self { dynamic: self.dynamic.clone(), ..scan }))
     }
 

@@ -151,9 +151,10 @@ impl FragmentCall {
             let sent = object.node.put(content).await.map_err(|error| error.context(&object.entry.path))?;
             self.metrics.bytes_to_storage.add(sent);
         }
+        let named = object.node.capabilities().contents;
         let with = |whole: bool| request(fragment.fields(whole), self.table_schema.fields(whole));
         let (again, partitions_again) = (Arc::clone(&object), partitions.clone());
-        match self.answer(with(false), object, partitions, Arc::clone(&schema)).await {
+        match self.answer(with(!named), object, partitions, Arc::clone(&schema)).await {
             Err(error) if error.kind == ErrorKind::UnknownContent => {
                 again.node.forget(fragment);
                 again.node.forget(&self.table_schema);

@@ -160,11 +160,10 @@ pub(super) fn pushdown_pays(scan: &HybridScanExec, object: &PlannedObject, parti
         let place = Place::new(&object.path, partition.range);
         scan.query().resources().experience.raw_is_smaller(scan.shape(), scan.expected(), place)
     };
-    let may = scan.query().settings().mode.pushes() && scan.encoded().is_some();
     // Parquet's own bytes, and those of compressed text, are smaller than Arrow's for the same rows; a
     // partition of plain text is larger than any part of it.
     let pays = partition.is_plain_text() || (scan.fragment().reduces() && !raw_is_smaller());
-    may && pays && (!scan.link_is_free() || pays_without_link(scan))
+    scan.may_push(object) && pays && (!scan.link_is_free() || pays_without_link(scan))
 }
 
 /// Whether a fragment pays at a node in this process: if its answer is next to nothing, that is, has

@@ -104,7 +104,7 @@ impl ScanRun {
             }
             match work.route {
                 Route::Local => cached.push(hits(work, &input)),
-                Route::Pullup if work.segments.is_empty() && !work.object.node.crosses_link() => {
+                Route::Pullup if work.segments.is_empty() && !work.object.node.capabilities().crosses_link => {
                     at_hand.push_back(work);
                 }
                 Route::Load | Route::Pullup => fetched.push(work),
@@ -218,14 +218,15 @@ impl ScanRun {
     }
 
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {
-        match self.query.settings().compression {
+        let capabilities = object.node.capabilities();
+        capabilities.compression(match self.query.settings().compression {
             WireCompression::Fixed(compression) => compression,
             // Reading CSV takes so much longer than ZSTD that the smaller answer costs nothing.
-            WireCompression::Auto if object.node.crosses_link() || self.format != FileFormat::Parquet => {
+            WireCompression::Auto if capabilities.crosses_link || self.format != FileFormat::Parquet => {
                 Compression::Zstd
             }
             WireCompression::Auto => Compression::Lz4,
-        }
+        })
     }
 
     /// Columns `positions` (of the needed ones) of a partition, from its stored bytes, without pages
@@ -497,7 +498,7 @@ async fn stored_group(run: &Arc<ScanRun>, group: &Group, pushback: Option<Pushba
     let Some(object) = group.object().cloned() else { return Ok(stream::empty().boxed()) };
     let source = run.group_source(group, run.source(&object, pushback)).await?;
     // The page index is one more round trip, which only pays where that costs nothing.
-    let predicate = match object.node.crosses_link() {
+    let predicate = match object.node.capabilities().crosses_link {
         true => None,
         false => run.fragment.predicate().cloned(),
     };

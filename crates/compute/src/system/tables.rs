@@ -139,8 +139,13 @@ fn queries(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
 const STATUS_WAIT: Duration = Duration::from_secs(2);
 const STATUSES_AT_ONCE: usize = 64;
 
-/// A node and what it says of itself.
-type NodeRow = (NodeClient, Result<NodeStatus, String>);
+/// A storage and what it says of itself.
+struct NodeRow {
+    node: NodeClient,
+    /// Names of the operators that it runs.
+    operators: String,
+    status: Result<Option<NodeStatus>, String>,
+}
 
 /// Every node; one that cannot be reached is a row as well.
 async fn statuses(resources: &Resources) -> Vec<NodeRow> {
@@ -150,7 +155,8 @@ async fn statuses(resources: &Resources) -> Vec<NodeRow> {
                 Ok(status) => status.map_err(|error| error.to_string()),
                 Err(_) => Err(format!("storage node {}: no answer within {STATUS_WAIT:?}", node.label())),
             };
-            (node, status)
+            let operators: Vec<_> = node.capabilities().operators.iter().map(ToString::to_string).collect();
+            NodeRow { node, operators: operators.join(", "), status }
         })
         .buffered(STATUSES_AT_ONCE)
         .collect()
@@ -158,14 +164,15 @@ async fn statuses(resources: &Resources) -> Vec<NodeRow> {
 }
 
 fn storage_nodes(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
-    let said = |of: fn(&NodeStatus) -> u64| move |(_, status): &NodeRow| status.as_ref().ok().map(of);
+    let said = |of: fn(&NodeStatus) -> u64| move |row: &NodeRow| row.status.as_ref().ok()?.as_ref().map(of);
     let columns = Columns::default()
-        .text("node", |(node, _): &NodeRow| node.label())
-        .boolean("embedded", |(node, _)| node.is_embedded())
-        .number("requests", |(node, _)| node.counters().requests)
-        .number("failures", |(node, _)| node.counters().failures)
-        .number("data_bytes", |(node, _)| node.counters().data_bytes)
-        .number("planning_bytes", |(node, _)| node.counters().planning_bytes)
+        .text("node", |row: &NodeRow| row.node.label())
+        .boolean("crosses_link", |row| row.node.capabilities().crosses_link)
+        .text("operators", |row| &row.operators)
+        .number("requests", |row| row.node.counters().requests)
+        .number("failures", |row| row.node.counters().failures)
+        .number("data_bytes", |row| row.node.counters().data_bytes)
+        .number("planning_bytes", |row| row.node.counters().planning_bytes)
         .optional_number("queue_length", said(|status| status.queue_length))
         .optional_number("queue_max", said(|status| status.queue_max))
         .optional_number("pushdown_slots_used", said(|status| status.pushdown_slots_used))
@@ -179,7 +186,7 @@ fn storage_nodes(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
         .optional_number("bytes_read", said(|status| status.bytes_read))
         .optional_number("memory_used", said(|status| status.memory_used))
         .optional_number("memory_limit", said(|status| status.memory_limit))
-        .optional_text("error", |(_, status)| status.as_ref().err().map(String::as_str));
+        .optional_text("error", |row| row.status.as_ref().err().map(String::as_str));
     let resources = Arc::clone(resources);
     Arc::new(SystemTable::new(columns, move |_| {
         let resources = Arc::clone(&resources);

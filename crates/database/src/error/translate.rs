@@ -96,6 +96,7 @@ fn of_node(error: &NodeError) -> Error {
             ErrorKind::VersionChanged => "40001",
             ErrorKind::NotFound => "58P01",
             ErrorKind::Refused => "42501",
+            ErrorKind::Unsupported => "0A000",
             ErrorKind::BadData => "XX001",
             ErrorKind::DeadlineExceeded => "57014",
             ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted => "53200",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use thermocline_compute::{AnalyticEngine, EngineOptions, HeapGauges, NodeConfig, default_config};
+use thermocline_compute::{AnalyticEngine, EngineOptions, HeapGauges, NodeConfig, Scheme, default_config};
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 
@@ -25,6 +25,8 @@ pub struct OpenOptions {
     pub threads: Option<usize>,
     /// Limits of storage nodes in this process.
     pub embedded: NodeConfig,
+    /// Schemes of locations beside `file`, `s3` and `thermocline`, or in the place of these: storages of one's own.
+    pub schemes: Vec<Arc<dyn Scheme>>,
     /// How many bytes are allocated in the process; queries that take more than they may are ended by that, see
     /// [`HeapGauges`]. `None` if nobody counts.
     pub allocated: Option<fn() -> usize>,
@@ -89,6 +91,7 @@ impl Database {
             settings: values.engine,
             config: values.session.config,
             embedded: options.embedded,
+            schemes: options.schemes,
             guests: Some(Arc::new(RowSchema::new(Arc::clone(&rows)))),
             system_tables: system::tables(&rows),
             heap: options.allocated.map(|allocated| HeapGauges { allocated, guests: Arc::new(guests) }),

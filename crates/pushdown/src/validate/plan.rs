@@ -11,14 +11,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
 use super::Limits;
 use crate::balance::balanced_depth;
-use crate::{FragmentError, FragmentInputExec};
+use crate::{FragmentError, FragmentInputExec, OperatorKind};
 
 /// Checks a whole fragment, from its root down to its input.
 ///
@@ -64,10 +62,7 @@ pub fn check_operator(node: &dyn ExecutionPlan, limits: &Limits) -> Result<(), F
         if limit.skip() != 0 {
             return Err(refused(node, "an OFFSET counts rows of all partitions".into()));
         }
-    } else if node.downcast_ref::<FilterExec>().is_none()
-        && node.downcast_ref::<ProjectionExec>().is_none()
-        && node.downcast_ref::<LocalLimitExec>().is_none()
-    {
+    } else if OperatorKind::of(node).is_none() {
         return Err(refused(
             node,
             "only filter, projection, partial aggregation, top-K and limit run at storage".into(),

@@ -1,20 +1,12 @@
-//! Batches to Flight messages, in a task of their own so that decoding and sending overlap.
+//! Answers made in tasks of their own, so that decoding and sending overlap, and held back where they may prove too large.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
-use arrow::ipc::CompressionType;
-use arrow::ipc::writer::IpcWriteOptions;
-use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
-use arrow_flight::error::FlightError;
-use arrow_flight::{FlightData, SchemaAsIpc};
-use datafusion::common::DataFusionError;
+use arrow_flight::FlightData;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::execution::SendableRecordBatchStream;
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
@@ -25,12 +17,10 @@ use super::config::NodeConfig;
 use super::duty_cycle::DutyCycle;
 use super::reader::{Deadline, charged};
 use super::storage_node::Answer;
+use crate::messages::{MESSAGE_BYTES, Opened, encoded};
 
 /// Encoded messages waiting for the link, per answer.
 const MESSAGES_AHEAD: usize = 4;
-/// Arrow bytes of a message before compression. There must be room for so many before a message is
-/// made.
-pub(super) const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of an answer up to which it waits for room while they are held back; one that holds more is given
 /// up instead, so that others need not wait for it.
 const WAITING_BYTES_MAX: u64 = 64 << 10;
@@ -60,13 +50,6 @@ impl AnswerOptions {
         let NodeConfig { slot_wait_max, held_answer_bytes_max: held_bytes_max, .. } = *config;
         Self { compression, bytes_max, deadline, slot_wait_max, held_bytes_max, duty_cycle }
     }
-}
-
-/// Bitmap and batches of an answer.
-pub(super) struct Opened {
-    /// An encoded selection bitmap, sent first.
-    pub(super) bitmap: Option<Vec<u8>>,
-    pub(super) batches: SendableRecordBatchStream,
 }
 
 /// Where the messages of an answer go.
@@ -111,12 +94,8 @@ pub(super) async fn answer(
 ) -> Result<(), NodeError> {
     let rows_out = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&rows_out);
-    let write_options = write_options(options.compression)?;
-    let messages = async move {
-        let opened =
-            opening.await.map_err(|error| FlightError::ExternalError(Box::new(DataFusionError::from(error))))?;
-        Ok::<_, FlightError>(messages(opened, write_options, counted))
-    };
+    let compression = options.compression;
+    let messages = async move { encoded(opening.await?, compression, counted) };
     let messages = messages.into_stream().try_flatten().boxed();
     let mut messages = options.duty_cycle.paced(messages);
 
@@ -138,7 +117,7 @@ pub(super) async fn answer(
                 "the storage node has no memory to hold the answer back until it is complete",
             ));
         }
-        let message = options.deadline.before(messages.try_next()).await?.map_err(from_flight)?;
+        let message = options.deadline.before(messages.try_next()).await??;
         account.settle(MESSAGE_BYTES, message.as_ref().map_or(0, charged));
         let Some(message) = message else { break };
         answer_bytes += message.encoded_len() as u64;
@@ -173,37 +152,6 @@ pub(super) async fn answer(
     send(sender, options, &mut slot, trailer).await
 }
 
-/// The bitmap, and the batches encoded; their rows are counted.
-fn messages(
-    Opened { bitmap, batches }: Opened,
-    options: IpcWriteOptions,
-    rows_out: Arc<AtomicU64>,
-) -> impl Stream<Item = Result<FlightData, FlightError>> + Send {
-    let schema = batches.schema();
-    let compact = batches.map(move |batch| {
-        let batch = compact(batch?)?;
-        rows_out.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-        Ok::<_, DataFusionError>(batch)
-    });
-    // The encoder says that large lists are lists in the schema, which is its first message.
-    let has_large_lists =
-        schema.flattened_fields().iter().any(|field| matches!(field.data_type(), DataType::LargeList(_)));
-    let mut header = has_large_lists.then(|| FlightData::from(SchemaAsIpc::new(&schema, &options)).data_header);
-    let encoded = FlightDataEncoderBuilder::new()
-        .with_schema(schema)
-        .with_options(options)
-        .with_max_flight_data_size(MESSAGE_BYTES)
-        // The caller's plan has the type that the fragment has.
-        .with_dictionary_handling(DictionaryHandling::Resend)
-        .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))))
-        .map_ok(move |message| match header.take() {
-            Some(data_header) => FlightData { data_header, ..message },
-            None => message,
-        });
-    let bitmap = bitmap.map(|bitmap| Ok(FlightData { data_body: bitmap.into(), ..FlightData::default() }));
-    futures::stream::iter(bitmap).chain(encoded)
-}
-
 /// Hands `message` over.
 async fn send(
     sender: &Messages,
@@ -231,41 +179,4 @@ async fn waited<T>(
         () = patience => slot.suspend(),
     }
     wait.await
-}
-
-fn write_options(compression: Compression) -> Result<IpcWriteOptions, NodeError> {
-    let codec = match compression {
-        Compression::None => None,
-        Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
-        Compression::Zstd => Some(CompressionType::ZSTD),
-    };
-    IpcWriteOptions::default()
-        .try_with_compression(codec)
-        .map_err(|error| NodeError::new(ErrorKind::Internal, error.to_string()))
-}
-
-fn from_flight(error: FlightError) -> NodeError {
-    match error {
-        FlightError::ExternalError(inner) => match inner.downcast::<DataFusionError>() {
-            Ok(error) => NodeError::from(*error),
-            Err(error) => NodeError::new(ErrorKind::Internal, error.to_string()),
-        },
-        error => NodeError::new(ErrorKind::Internal, error.to_string()),
-    }
-}
-
-/// The batch without bytes that its rows do not use: a view array that passed a filter still holds
-/// the whole pages that it points into, and the IPC format would send them.
-pub(super) fn compact(batch: RecordBatch) -> Result<RecordBatch, DataFusionError> {
-    let columns: Vec<ArrayRef> = batch
-        .columns()
-        .iter()
-        .map(|column| match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()) as ArrayRef,
-            _ => Arc::clone(column),
-        })
-        .collect();
-    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }

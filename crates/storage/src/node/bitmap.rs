@@ -20,13 +20,14 @@ use thermocline_pushdown::{Bitmap, FileFormat, Fragment, NodeError, PartitionRan
 use tokio::time::Instant;
 
 use super::StorageNode;
-use super::answer::{AnswerOptions, Opened, answer, compact, produced};
+use super::answer::{AnswerOptions, answer, produced};
 use super::arbitrator::{Ask, shape_of};
 use super::duty_cycle::DutyCycle;
 use super::execute::positions;
 use super::indexed::IndexUse;
 use super::reader::Reader;
 use super::storage_node::{Answer, required};
+use crate::messages::{Opened, compact};
 use crate::source::RootSource;
 
 impl StorageNode {

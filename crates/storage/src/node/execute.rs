@@ -14,13 +14,14 @@ use thermocline_pushdown::{ContentDigest, FileFormat, NodeError, PartitionRange}
 use tokio::time::Instant;
 
 use super::StorageNode;
-use super::answer::{AnswerOptions, Messages, Opened, answer, produced};
+use super::answer::{AnswerOptions, Messages, answer, produced};
 use super::arbitrator::{Admission, Ask, Grant, PushdownSlot, shape_of};
 use super::contents::ValidFragment;
 use super::duty_cycle::DutyCycle;
 use super::indexed::IndexUse;
 use super::reader::{Deadline, Reader};
 use super::storage_node::{Answer, required};
+use crate::messages::Opened;
 use crate::source::RootSource;
 
 /// A fragment's request, decoded and found to be allowed.

@@ -14,7 +14,6 @@ use thermocline_formats::{FooterCache, Footers};
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, NodeStatus, ObjectEntry, Origin, Ticket, TicketKind};
 
-use super::answer::MESSAGE_BYTES;
 use super::arbitrator::Arbitrator;
 use super::budget::{Account, Budget};
 use super::checked::checked_ticket;
@@ -27,6 +26,7 @@ use super::reader::{Deadline, Reader, attended};
 use super::resources::{Resources, memory_used};
 use super::turns::{Turn, Turns};
 use crate::index::IndexStore;
+use crate::messages::MESSAGE_BYTES;
 use crate::{Egress, Root};
 
 /// Counters of a node; every field only grows.

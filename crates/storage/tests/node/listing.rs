@@ -236,7 +236,7 @@ async fn answers_of_another_version_are_refused() {
     ] {
         // It shakes hands as one of ours does, as a node that was replaced since did.
         let (server, address) = endless(ListResponse::default(), versions.clone()).await;
-        let client = NodeClient::remote(&address, RemoteOptions::default()).unwrap();
+        let client = NodeClient::remote(&address, &RemoteOptions::default()).unwrap();
         let error = client.list("t").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Refused, "{versions}: {error}");
         assert!(error.message.contains("upgrade"), "{versions}: {error}");
@@ -253,7 +253,7 @@ async fn a_listing_without_an_end_is_given_up() {
         ListResponse { skipped: vec![skipped; 100], skipped_total: u64::MAX, ..ListResponse::default() },
     ] {
         let (server, address) = endless(message, Handshake::header().to_owned()).await;
-        let client = NodeClient::remote(&address, RemoteOptions::default()).unwrap();
+        let client = NodeClient::remote(&address, &RemoteOptions::default()).unwrap();
         let error = client.list("t").await.unwrap_err();
         assert!(error.message.contains("goes on") && error.message.contains(&address), "{error}");
         server.abort();

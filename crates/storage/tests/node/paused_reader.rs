@@ -20,7 +20,7 @@ fn impatient(pushdown_slots: usize, pushback_slots: usize) -> NodeConfig {
 
 async fn served(fixture: &Fixture, options: RemoteOptions) -> (Server, NodeClient) {
     let server = serve(Arc::clone(&fixture.node), "127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let client = NodeClient::remote(&server.address().to_string(), options).unwrap();
+    let client = NodeClient::remote(&server.address().to_string(), &options).unwrap();
     (server, client)
 }
 
@@ -146,7 +146,7 @@ async fn a_reader_that_answers_no_ping_is_gone() {
     let frozen = Arc::new(AtomicBool::new(false));
     let address = proxy(server.address(), Arc::clone(&frozen)).await;
     let small = RemoteOptions { stream_window: 64 << 10, ..options() };
-    let client = NodeClient::remote(&address.to_string(), small).unwrap();
+    let client = NodeClient::remote(&address.to_string(), &small).unwrap();
     let mut paused = client.get(&fixture.fragment(false)).await.unwrap();
     paused.next().await.unwrap().unwrap();
     // Slow, but alive: for many times as long as a ping may take.

@@ -45,7 +45,7 @@ impl Attacked {
         let limit = LIMIT.to_string();
         let arguments = [&["--memory-limit", &limit], arguments].concat();
         let node = NodeProcess::start(folder.path().to_str().unwrap(), "127.0.0.1:0", &arguments, &[]);
-        let client = NodeClient::remote(&node.address, RemoteOptions::default()).unwrap();
+        let client = NodeClient::remote(&node.address, &RemoteOptions::default()).unwrap();
         let mut objects = client.list("").await.unwrap();
         objects.sort_by(|a, b| a.path.cmp(&b.path));
         let [sparse, table] = objects.try_into().unwrap();
@@ -341,7 +341,7 @@ async fn listings_that_nobody_reads() {
     let open = unread_actions(&attacked, "list", &request, 400).await;
     attacked.check("400 listings that nobody reads").await;
     drop(open);
-    let client = NodeClient::remote(&attacked.node.address, RemoteOptions::default()).unwrap();
+    let client = NodeClient::remote(&attacked.node.address, &RemoteOptions::default()).unwrap();
     assert_eq!(client.list("many").await.unwrap().len(), 20_000);
 }
 

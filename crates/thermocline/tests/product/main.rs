@@ -17,6 +17,7 @@ mod cli;
 mod database_files;
 mod definitions;
 mod faults;
+mod fourth_storage;
 mod hostile_clients;
 mod house;
 mod indexes;

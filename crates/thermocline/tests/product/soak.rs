@@ -99,7 +99,7 @@ fn keep_asking(
 /// within the timeout of system tables.
 async fn status(observer: &Session) -> Option<[u64; 5]> {
     let sql = "SELECT queue_length, pushdown_slots_used, pushback_slots_used, memory_used, queue_max \
-               FROM system.storage_nodes WHERE NOT embedded";
+               FROM system.storage_nodes WHERE crosses_link";
     let result = observer.run(sql).await.unwrap();
     let batch = &result.batches[0];
     if batch.columns().iter().any(|column| column.is_null(0)) {

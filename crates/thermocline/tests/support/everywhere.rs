@@ -37,6 +37,7 @@ const PUSHBACK: &[[&str; 2]] = &[["all", "half"], ["half", "none"]];
 pub struct Everywhere {
     workload: &'static Workload,
     format: Format,
+    options: OpenOptions,
     expected: HashMap<&'static str, Vec<Row>>,
 }
 
@@ -48,7 +49,12 @@ impl Everywhere {
             duckdb.query(&view);
         }
         let expected = workload.queries.iter().map(|(name, sql)| (*name, duckdb.query(sql))).collect();
-        Self { workload, format, expected }
+        Self { workload, format, options: OpenOptions::default(), expected }
+    }
+
+    /// The same with databases that are opened with `options`.
+    pub fn with_options(self, options: OpenOptions) -> Self {
+        Self { options, ..self }
     }
 
     /// In this process, and spread over two storage node processes.
@@ -164,7 +170,7 @@ impl Everywhere {
     }
 
     async fn session(&self, location: &str, cache_size: usize) -> Session {
-        let options = OpenOptions::default().with("cache_size", cache_size).with("partition_size", "1MiB");
+        let options = self.options.clone().with("cache_size", cache_size).with("partition_size", "1MiB");
         let session = Database::open(options, |_| {}).await.unwrap().session();
         for definition in data::definitions(self.workload, self.format, location) {
             session.run(&definition).await.unwrap();

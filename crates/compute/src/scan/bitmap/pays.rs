@@ -61,10 +61,11 @@ pub(in super::super) struct Chooser<'a> {
 
 impl<'a> Chooser<'a> {
     pub(in super::super) fn new(scan: &'a HybridScanExec) -> Self {
-        let settings = scan.query().settings();
-        let may = settings.bitmaps && settings.mode.pushes() && settings.mode.caches() && scan.pushes();
-        let selection =
-            may.then(|| scan.fragment().selection().ok()).flatten().filter(|selection| selection.predicate.is_some());
+        let selection = scan
+            .uses_bitmaps()
+            .then(|| scan.fragment().selection().ok())
+            .flatten()
+            .filter(|selection| selection.predicate.is_some());
         Self { scan, selection, selectivity: 1.0, answer_bytes: None, plans: HashMap::new() }
     }
 
@@ -77,7 +78,8 @@ impl<'a> Chooser<'a> {
     ) -> Choice {
         let pushes = pushdown_pays(self.scan, object, partition);
         let otherwise = if pushes { Choice::Pushdown } else { Choice::Pullup };
-        if self.selection.is_none() || !cached.contains(&true) || partition.rows > ROWS_MAX {
+        if self.selection.is_none() || !cached.contains(&true) || partition.rows > ROWS_MAX || !self.scan.reads(object)
+        {
             return otherwise;
         }
         let expected = self.scan.expected();

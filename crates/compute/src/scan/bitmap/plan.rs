@@ -9,7 +9,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_disjunction};
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use thermocline_pushdown::wire::Combine;
-use thermocline_pushdown::{Fragment, Limits, Selection, balanced, node_functions};
+use thermocline_pushdown::{Fragment, Selection, balanced};
 use thermocline_storage::Content;
 
 use super::super::hybrid_scan::HybridScanExec;
@@ -124,10 +124,7 @@ impl BitmapPlan {
             }
         };
         let fragment = if rows { fragment } else { fragment.below(&selection.above)? };
-        let encoded = match fragment.encode() {
-            Ok(encoded) if travels(&encoded) => encoded,
-            _ => return Ok(None),
-        };
+        let Some(encoded) = scan.travelling(&fragment) else { return Ok(None) };
         let here = here
             .map(|predicate| {
                 let columns = columns_of(&predicate);
@@ -191,9 +188,4 @@ fn columns_of(expression: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
     let mut columns: Vec<usize> = collect_columns(expression).iter().map(|column| column.index()).collect();
     columns.sort_unstable();
     columns
-}
-
-/// Whether a storage node will take the encoded fragment.
-fn travels(encoded: &[u8]) -> bool {
-    Fragment::decode(encoded, node_functions(), &Limits::default()).is_ok()
 }
