@@ -40,7 +40,7 @@ pub fn split(sql: &str) -> Result<Vec<&str>> {
 /// Checks the depth of a text's tree against the limit of this engine.
 ///
 /// # Errors
-/// 54000 if it is.
+/// 54000 if it is deeper.
 pub fn check_depth(operators: u32) -> Result<()> {
     if operators > OPERATORS_MAX {
         let message = format!("an expression with more than {OPERATORS_MAX} operators in a row");
@@ -52,7 +52,7 @@ pub fn check_depth(operators: u32) -> Result<()> {
 /// Checks the length of a text against the limit of this engine.
 ///
 /// # Errors
-/// 54000 if it does not.
+/// 54000 if it is longer.
 pub fn check_length(sql: &str) -> Result<()> {
     if sql.len() > STATEMENT_BYTES_MAX {
         return Err(Class::LimitExceeded.error(format_args!("a statement longer than {STATEMENT_BYTES_MAX} bytes")));
