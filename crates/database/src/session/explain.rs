@@ -20,8 +20,8 @@ use crate::statement::Statement;
 /// `EXPLAIN` of statements that the row engine may run:
 ///
 /// ```text
-/// query          the row engine's plan, or the analytic engine's if that one runs it
-/// INSERT         the row engine's plan; of rows of external tables that of their query, below a line for the rest
+/// query          the row engine's plan, or the analytic engine's if it runs the query
+/// INSERT         the row engine's plan; for rows of external tables, the query's plan below a line about the INSERT
 /// UPDATE, DELETE the row engine's plan
 /// ```
 ///

@@ -28,8 +28,8 @@ const VARYING: [&str; 3] = ["gen_random_uuid", "random", "uuid"];
 /// Prepared statements of a session, by name.
 ///
 /// ```text
-/// PREPARE p AS ... id = $1      the type of $1: declared, or that of its place, which an engine says
-/// EXECUTE p('7')           -->  ... id = CAST('7' AS BIGINT), which runs as if it were written so
+/// PREPARE p AS ... id = $1      type of $1: declared, or derived from its context by an engine
+/// EXECUTE p('7')           -->  ... id = CAST('7' AS BIGINT), which runs like any statement
 /// ```
 ///
 /// DataFusion would plan a statement once and truncate parameters to the derived types: 2.5 would become the integer 2.

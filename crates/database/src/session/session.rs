@@ -44,8 +44,7 @@ const BATCHES_AHEAD: usize = 2;
 ///                                      a query ------> analytic engine --rows--> row engine, all or none
 ///                              Analytic -------------> analytic engine <-----------+
 ///                              Copy -----------------> a file's rows --> row engine, or a query's rows --> a file
-///                              CreateTableAs --------> analytic engine --rows--> row engine, all and the table, or
-/// none
+///                              CreateTableAs --------> analytic engine --rows--> row engine: table and rows, or none
 /// ```
 ///
 /// A statement moves to the analytic engine only before any of it has run, or if it is a query. The row engine also
