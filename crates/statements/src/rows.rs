@@ -97,7 +97,7 @@ impl Batch {
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputColumn {
-    /// Name: the alias, see [`output_name`](super::output_name) without one.
+    /// Name: the alias, see [`output_name`](fn@super::output_name) without one.
     pub name: Box<str>,
     /// Type; NULL and untyped parameters are TEXT.
     pub data_type: DataType,
