@@ -1,5 +1,4 @@
-//! The only door: a [`Database`] is what a process has of one, a [`Session`] what a connection has. Both engines are
-//! behind them.
+//! Entry point to both engines: a process opens a [`Database`], and each connection uses a [`Session`].
 //!
 //! ```text
 //!              +-- row tables only, and the row engine does it --> thermocline-transactions
@@ -21,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! Deliberately left out: everything about rows, partitions and the log (`thermocline-transactions`),
-//! everything about external tables (`thermocline-compute`), and listening for anybody.
+//! Deliberately left out: rows, partitions and the log (`thermocline-transactions`), external tables
+//! (`thermocline-compute`), and network listeners.
 
 mod arrow;
 mod bridge;

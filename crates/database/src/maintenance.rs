@@ -1,4 +1,4 @@
-//! Backups of open databases; checks and restores of those that nobody has open.
+//! Backups of open databases; checks and restores of closed ones.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ use crate::rows::{DatabaseFiles, LOCK, ROWS, RowMark, RowStore};
 use crate::settings::SettingsFile;
 use crate::statement::Statement;
 
-/// Writes a backup into a new directory: the rows as of one moment, and the catalog and the settings as they are then.
+/// Writes a backup into a new directory: a consistent snapshot of the rows, then the catalog and the settings.
 ///
 /// # Errors
-/// If there is no database directory, or the backup's is there already or cannot be written.
+/// If the database has no directory, or the backup directory exists already or cannot be written.
 pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
     let Some(files) = rows.files() else {
         return user_err!(NotInState, "a database without a directory has no backup");
@@ -45,7 +45,7 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
     if copied.is_err()
         && let Err(error) = std::fs::remove_dir_all(into)
     {
-        // It was made here, so nobody else's files are in it.
+        // The directory was created here, so it contains no other files.
         tracing::warn!("what was copied is no backup, and is left in {}: {error}", into.display());
     }
     copied
@@ -55,7 +55,7 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
 /// if it has no row tables.
 ///
 /// # Errors
-/// If the database cannot be read, another process has it, or its row tables are gone.
+/// If the database cannot be read, another process has it open, or its row tables are missing.
 pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Option<Report>, Error> {
     let files = DatabaseFiles::open_existing(database)?;
     let catalog = files.catalog()?;
@@ -71,11 +71,11 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
     Ok(RowEngine::check(&disk, vec![], progress).map(Some)?)
 }
 
-/// Makes the state that a database's row tables had after this record of their log a new database, with what its
-/// catalog defines now. Changes nothing in the database, which nobody may have open.
+/// Creates a new database with the row tables as of the log record `until`, and the current catalog and settings. The
+/// source database must be closed and is not changed.
 ///
 /// # Errors
-/// If there is no such state, or the new database is there already. Nothing of it is left then.
+/// If there is no such state, or the new database exists already. A partly written database is removed.
 pub fn restore_until(
     from: &Path,
     database: &Path,
@@ -105,7 +105,7 @@ fn restore_rows_until(
     progress: &mut dyn FnMut(&Progress),
 ) -> thermocline_transactions::Result<()> {
     let rows = RealDisk::open(from.rows())?;
-    // First, as in `restore_rows`.
+    // The mark is written first, as in [`restore`].
     if let Some(mark) = RowMark::read(from.path())? {
         mark.write(files.path())?;
     }
@@ -113,7 +113,7 @@ fn restore_rows_until(
     RowMark { database: manifest.identity().database }.write(files.path())
 }
 
-/// Takes a directory for a database that is not there yet.
+/// Creates and locks the directory of a new database.
 fn new_database(database: &Path) -> Result<DatabaseFiles> {
     let mut entries = database.read_dir().into_iter().flatten();
     if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {
@@ -122,7 +122,7 @@ fn new_database(database: &Path) -> Result<DatabaseFiles> {
     DatabaseFiles::open(database)
 }
 
-/// Removes what is not whole.
+/// Removes an incomplete database.
 fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<()> {
     if restored.is_err()
         && let Err(error) = files.clear()
@@ -133,10 +133,10 @@ fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<(
     restored
 }
 
-/// Makes the content of a backup a new database.
+/// Creates a new database from a backup.
 ///
 /// # Errors
-/// If the backup is not whole, or the database is there already. Nothing of it is left then.
+/// If the backup is incomplete, or the database exists already. A partly written database is removed.
 pub fn restore(from: &Path, database: &Path) -> Result<(), Error> {
     if !from.is_dir() {
         return Err(user_error!(NotInState, "{} is no backup: there is no such directory", from.display()).into());
@@ -161,7 +161,7 @@ pub fn restore(from: &Path, database: &Path) -> Result<(), Error> {
 
 fn restore_rows(from: &Path, files: &DatabaseFiles) -> thermocline_transactions::Result<()> {
     let backup = RealDisk::open(from)?;
-    // First, so that what is not copied to its end does not open as an empty database.
+    // The mark is written first, so that an incomplete copy does not open as an empty database.
     if let Some(position) = list_snapshots(&backup)?.last() {
         let manifest = Manifest::read(&backup, *position)?;
         RowMark { database: manifest.identity().database }.write(files.path())?;

@@ -1,13 +1,13 @@
-//! SQL as PostgreSQL has it, in DataFusion's plans.
+//! PostgreSQL's SQL on DataFusion's planner.
 //!
 //! ```text
 //! text --parse--> statement --in_our_dialect--> statement --DataFusion--> plan --rules--> plan with PostgreSQL's meaning
 //! ```
 //!
-//! Each rule mends one thing that DataFusion's planner or optimizer takes for something else, and says which.
-//! `docs/sql.md` lists what still differs.
+//! Each rule corrects one difference between PostgreSQL and DataFusion's planner or optimizer, described in its
+//! documentation. `docs/sql.md` lists the remaining differences.
 //!
-//! Deliberately left out: where tables are and where plans run (`thermocline-compute`).
+//! Deliberately left out: table catalogs and plan execution (`thermocline-compute`).
 
 pub mod rules;
 mod text;

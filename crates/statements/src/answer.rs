@@ -4,14 +4,14 @@ use thermocline_tables::table::HeapSize;
 
 use crate::rows::{Outcome, OutputColumn, Rows};
 
-/// What a statement or a procedure gives back.
+/// Result of a statement or of a procedure call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// The columns of its rows; none if it gives no rows, or if a procedure in Rust does not name them.
+    /// Columns of the rows; empty if there are no rows, or if a procedure in Rust does not name them.
     pub columns: Arc<[OutputColumn]>,
     /// The rows.
     pub rows: Rows,
-    /// How many rows were inserted, updated or deleted, or are in the result.
+    /// Number of rows inserted, updated or deleted, or in the result.
     pub affected: u64,
 }
 

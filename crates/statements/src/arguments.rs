@@ -14,17 +14,17 @@ use crate::prepared::{check_count, settle};
 /// The arguments of a written `CALL`, as expressions over parameters.
 #[derive(Debug)]
 pub struct CallArguments {
-    /// Each with the type that the procedure wants, `None` until it is known.
+    /// Each with the declared type of the argument; `None` if the procedure is looked up when the call runs.
     arguments: Vec<(Expr, Option<DataType>)>,
     parameters: Vec<DataType>,
 }
 
 impl CallArguments {
-    /// Binds what stands between the parentheses, as many as are wanted; `of` are the arguments of the procedure in
-    /// which the call stands.
+    /// Binds the written arguments, as many as the procedure declares; `of` are the arguments of the procedure that
+    /// contains the call.
     ///
     /// # Errors
-    /// If an argument is none of the wanted type, or depends on more than parameters.
+    /// If an argument is not assignable to its declared type, or depends on more than parameters.
     pub fn bind(schema: &Schema, wanted: &[Argument], written: &[ast::Expr], of: &[Argument]) -> Result<Self> {
         let mut binder = Binder::new(schema, of);
         let mut arguments = Vec::with_capacity(written.len());
@@ -40,10 +40,10 @@ impl CallArguments {
         Ok(Self { arguments, parameters: binder.into_parameters() })
     }
 
-    /// Binds arguments of a procedure that is looked up when the call runs, which assigns them then.
+    /// Binds arguments of a procedure that is looked up when the call runs; they are assigned to its types then.
     ///
     /// # Errors
-    /// If an argument is no expression over the arguments of the procedure in which the call stands.
+    /// If an argument is not an expression over the arguments of the procedure that contains the call.
     pub fn bind_late(schema: &Schema, written: &[ast::Expr], of: &[Argument]) -> Result<Self> {
         let mut binder = Binder::new(schema, of);
         let bound = written.iter().map(|expr| Ok((binder.expression(expr)?.expr, None)));
@@ -56,10 +56,10 @@ impl CallArguments {
         &self.parameters
     }
 
-    /// The values; the memory that it takes to make them is charged to this budget.
+    /// Evaluates the arguments and charges the memory for it to `budget`.
     ///
     /// # Errors
-    /// If parameters are missing or of other types, or an expression has an error.
+    /// If parameters are missing or have other types, or if an expression fails.
     pub fn evaluate(&self, parameters: &[Value], budget: &Arc<Budget>) -> Result<Vec<Value>> {
         check_count(self.parameters.len(), parameters.len())?;
         let parameters = settle(parameters, self.parameters.iter().copied())?;
@@ -68,10 +68,10 @@ impl CallArguments {
         self.evaluate_in(&Environment::new(0, 0, 0).with_memory(memory), &parameters)
     }
 
-    /// The values in the transaction of a procedure, with its arguments as parameters.
+    /// Evaluates the arguments in the transaction of the calling procedure, whose arguments are the parameters.
     ///
     /// # Errors
-    /// If an expression has an error.
+    /// If an expression fails.
     pub fn evaluate_in(&self, environment: &Environment, parameters: &[Value]) -> Result<Vec<Value>> {
         let frame = Frame::new(parameters, environment);
         let value = |(expr, data_type): &(Expr, Option<DataType>)| {

@@ -1,12 +1,12 @@
-//! Types as SQL writes them.
+//! SQL names of types.
 
 use sqlparser::ast::{self, CharacterLength, ExactNumberInfo, TimezoneInfo};
 use thermocline_types::{Class, DataType, Error, PRECISION_MAX, Result};
 
-/// The longest `VARCHAR(n)` and `CHAR(n)`, as in PostgreSQL.
+/// Limit on n in `VARCHAR(n)` and `CHAR(n)`, as in PostgreSQL.
 const VARCHAR_MAX: u64 = 10_485_760;
 
-/// The type that SQL means; a decimal without a precision is [`DataType::Numeric`].
+/// The type that an SQL type denotes; a decimal without precision is [`DataType::Numeric`].
 pub fn data_type(written: &ast::DataType) -> Result<DataType> {
     use ast::DataType as Ast;
     Ok(match written {

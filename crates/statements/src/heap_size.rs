@@ -1,4 +1,4 @@
-//! The memory of plans: what a prepared statement takes for as long as it is kept.
+//! Heap memory of plans.
 
 use thermocline_tables::table::{HeapSize, allocated};
 
@@ -9,7 +9,7 @@ use super::rows::OutputColumn;
 use super::select::{Group, Select, SortKey};
 use super::write::{Assignment, Check, IntegerAssignment, Returning};
 
-/// The heap of a structure is that of these of its fields.
+/// Implements `HeapSize` as the sum over the listed fields.
 macro_rules! heap_size {
     ($($type:ty: $($field:ident)*;)*) => {
         $(impl thermocline_tables::table::HeapSize for $type {
@@ -78,7 +78,7 @@ impl HeapSize for Like {
     }
 }
 
-/// By recursion, as binding and evaluation go: expressions are as deep as the parser allows.
+/// Recursive, like binding and evaluation: the parser limits the depth.
 impl HeapSize for Expr {
     fn heap_bytes(&self) -> usize {
         match self {

@@ -5,9 +5,9 @@
 //!                                                    run: Scope, parameters -> Outcome
 //! ```
 //!
-//! Parsed, bound and planned once; what runs resolves no name and chooses nothing. What this planner
-//! does not do is [`Error::Unsupported`](thermocline_types::Error::Unsupported), by which the caller knows that the
-//! analytic engine may.
+//! A statement is parsed, bound and planned once; runs resolve no names and make no choices. Statements that this
+//! planner does not support return [`Error::Unsupported`](thermocline_types::Error::Unsupported), upon which the caller
+//! may try the analytic engine.
 
 mod answer;
 mod arguments;

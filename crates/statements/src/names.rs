@@ -1,11 +1,11 @@
-//! Names as statements write them.
+//! Names in statements.
 
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use thermocline_syntax::folded;
 use thermocline_tables::schema::NAME_BYTES_MAX;
 use thermocline_types::{Class, Error, Result};
 
-/// The name that an identifier means: as written if quoted, else in lower case.
+/// The name that an identifier denotes: as written if quoted, else in lower case.
 pub(crate) fn fold(identifier: &Ident) -> Result<Box<str>> {
     let name = folded(identifier);
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
@@ -14,14 +14,14 @@ pub(crate) fn fold(identifier: &Ident) -> Result<Box<str>> {
     Ok(name.into())
 }
 
-/// The name of a table, an index or a procedure; schema `public` may be said.
+/// The name of a table, an index or a procedure, optionally qualified with schema `public`.
 pub fn object(name: &ObjectName) -> Result<Box<str>> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(name)] => fold(name),
         [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] if &*fold(schema)? == "public" => {
             fold(name)
         }
-        // Such as a system table, which another engine knows.
+        // For example a system table, which only the analytic engine knows.
         _ => Err(Error::unsupported(format_args!("the name {name}"))),
     }
 }

@@ -6,8 +6,8 @@ use thermocline_types::DataType;
 use super::data_type::data_type;
 use crate::names::{fold, object};
 
-/// As PostgreSQL calls a column without an alias: by its own or its function's name, failing that by its type's if it is
-/// a cast, or `?column?`.
+/// PostgreSQL's name of a result column without an alias: the name of the column or function, else of the type of a
+/// cast, else `?column?`.
 pub fn output_name(expr: &ast::Expr) -> Box<str> {
     match name(expr) {
         Some(Name::Own(name) | Name::Other(name)) => name,
@@ -15,11 +15,11 @@ pub fn output_name(expr: &ast::Expr) -> Box<str> {
     }
 }
 
-/// What an expression can be called.
+/// Name of an expression.
 enum Name {
-    /// Also below a cast and in the ELSE of a CASE.
+    /// Takes precedence over the name of an enclosing cast or CASE.
     Own(Box<str>),
-    /// Unless what is around it has a name.
+    /// Yields to the name of an enclosing cast or CASE.
     Other(Box<str>),
 }
 
@@ -53,7 +53,7 @@ fn name(expr: &ast::Expr) -> Option<Name> {
     }
 }
 
-/// The name of what is inside, if it is its own, or else that of what is around it.
+/// The name of the inner expression if it takes precedence, else the outer one.
 fn own_or(inner: Option<Name>, outer: impl FnOnce() -> Box<str>) -> Option<Name> {
     Some(inner.filter(|inner| matches!(inner, Name::Own(_))).unwrap_or_else(|| Name::Other(outer())))
 }
@@ -75,7 +75,7 @@ fn of_query(body: &SetExpr) -> Option<Name> {
 /// PostgreSQL's own name of a type.
 fn type_name(written: &ast::DataType) -> Box<str> {
     if let ast::DataType::Varchar(_) | ast::DataType::CharacterVarying(_) | ast::DataType::CharVarying(_) = written {
-        // Of any length a text to everybody else.
+        // Without a length, `data_type` returns TEXT.
         return "varchar".into();
     }
     let name = match data_type(written) {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::parse_expression;
 
-    /// What PostgreSQL 15 heads each with.
+    /// Column names that PostgreSQL 15 returns.
     #[test]
     fn columns_are_called_as_in_postgresql() {
         for (sql, expected) in [

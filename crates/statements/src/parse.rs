@@ -1,25 +1,25 @@
-//! Texts to trees, within the row engine's limits.
+//! Parsing within the limits of the row engine.
 
 use sqlparser::ast::Expr;
 use thermocline_syntax::{ParserError, Statement, Tokens};
 use thermocline_types::{Class, Error, Result};
 
-/// The longest text of a statement, in bytes.
+/// Limit on the text of a statement, in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 16 << 20;
 
-/// Operators that may follow each other, counted over all open parentheses. A chain of operators is a tree as deep as
-/// it is long, which is bound and evaluated by recursion on stacks of 2 MiB.
+/// Limit on operators in a row, summed over open parentheses. The tree of a chain is as deep as the chain is long, and
+/// it is bound and evaluated by recursion on stacks of 2 MiB.
 const OPERATORS_MAX: u32 = 400;
 
-/// One statement; semicolons may follow it.
+/// Parses one statement; semicolons may follow it.
 ///
 /// # Errors
-/// If it does not parse, or is longer or deeper than this engine takes.
+/// Syntax errors, and 54000 for texts that are too long or too deep.
 pub fn parse(sql: &str) -> Result<Statement> {
     thermocline_syntax::parse(tokens(sql)?).map_err(syntax)
 }
 
-/// One expression, such as a default.
+/// Parses one expression, such as a default.
 ///
 /// # Errors
 /// As [`parse`].
@@ -27,20 +27,20 @@ pub fn parse_expression(sql: &str) -> Result<Expr> {
     thermocline_syntax::parse_expression(tokens(sql)?).map_err(syntax)
 }
 
-/// The statements of a text, without the semicolons between them. Semicolons in strings, comments and
-/// bodies of procedures do not count.
+/// Returns the statements of a text, without the semicolons between them. Semicolons in strings, comments and bodies of
+/// procedures do not separate statements.
 ///
 /// # Errors
-/// If a quote or a comment has no end.
+/// Unterminated quotes and comments, and 54000 for texts that are too long.
 pub fn split(sql: &str) -> Result<Vec<&str>> {
     check_length(sql)?;
     thermocline_syntax::split(sql).map_err(syntax)
 }
 
-/// Checks that the tree of a text is not deeper than this engine takes.
+/// Checks the depth of a text's tree against the limit of this engine.
 ///
 /// # Errors
-/// 54000 if it is.
+/// 54000 if it is deeper.
 pub fn check_depth(operators: u32) -> Result<()> {
     if operators > OPERATORS_MAX {
         let message = format!("an expression with more than {OPERATORS_MAX} operators in a row");
@@ -49,10 +49,10 @@ pub fn check_depth(operators: u32) -> Result<()> {
     Ok(())
 }
 
-/// Checks that this engine takes texts of this length.
+/// Checks the length of a text against the limit of this engine.
 ///
 /// # Errors
-/// 54000 if it does not.
+/// 54000 if it is longer.
 pub fn check_length(sql: &str) -> Result<()> {
     if sql.len() > STATEMENT_BYTES_MAX {
         return Err(Class::LimitExceeded.error(format_args!("a statement longer than {STATEMENT_BYTES_MAX} bytes")));

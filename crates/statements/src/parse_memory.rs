@@ -1,29 +1,29 @@
-//! What the parser takes for a text, known before it is parsed.
+//! Estimate of parser memory, made before parsing.
 
 use memchr::memmem;
 
-/// Bytes of a token in the list of tokens, which doubles.
+/// Bytes of a token in the list of tokens, which grows by doubling.
 const TOKEN_BYTES: usize = 88;
-/// Bytes that a word, a number or a quoted text takes in the syntax tree and in the plan.
+/// Bytes of a word, a number or a quoted text in the syntax tree and the plan.
 const WORD_BYTES: usize = 480;
-/// The same of a sign that may be an operator.
+/// Bytes of a sign that may be an operator, likewise.
 const SIGN_BYTES: usize = 380;
-/// The same of a call, or of anything else that is a word and a parenthesis.
+/// Bytes of a call, or of any other word followed by a parenthesis, likewise.
 const CALL_BYTES: usize = 3000;
-/// Bytes of a place in a list, of which there are at least four.
+/// Bytes of an element of a list; a list has room for at least four.
 const PLACE_BYTES: usize = 328;
 const PLACES_MIN: u8 = 4;
-/// Parentheses in parentheses that are told from each other; the parser refuses as many.
+/// Levels of parentheses that are distinguished; the parser rejects as many.
 const DEPTH_MAX: usize = 64;
-/// How often a quoted text is there at once: as a token, whose text doubles while it is read, while the parser looks
-/// at it, in the syntax tree, and in the plan with its copies.
+/// Simultaneous copies of a quoted text: in the token, whose buffer doubles while it is read, in the parser, in the
+/// syntax tree, and in the plan and its copies.
 const COPIES: usize = 6;
 
-/// Bytes of memory that a text takes at most while it is parsed and bound; what the schema adds, such as the columns
-/// that a star stands for, not included.
+/// Upper bound on bytes of memory while a text is parsed and bound, not counting what the schema adds, such as the
+/// columns of a star.
 ///
-/// Counted over what the tokenizer would make of it: a byte of a list of numbers takes hundreds of bytes, one of a
-/// literal only a few, so that the length of a text says little.
+/// Counts the tokens, because the length of a text says little: a byte of a list of numbers takes hundreds of bytes, a
+/// byte of a literal only a few.
 pub fn parse_bytes(sql: &str) -> usize {
     let TokenCounts { words, signs, calls, others, places, quoted_bytes } = TokenCounts::of(sql.as_bytes());
     let list = (words + signs + calls + others).next_power_of_two().saturating_mul(TOKEN_BYTES);
@@ -31,18 +31,18 @@ pub fn parse_bytes(sql: &str) -> usize {
     list.saturating_add(tree).saturating_add(quoted_bytes * COPIES + sql.len())
 }
 
-/// The tokens of a text, by what they take.
+/// Tokens of a text, by memory class.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct TokenCounts {
     /// Words, numbers and quoted texts.
     words: usize,
     /// Signs that may be operators.
     signs: usize,
-    /// Parentheses behind words.
+    /// Opening parentheses behind words.
     calls: usize,
-    /// Whitespace, each character a token, comments, commas, and other parentheses.
+    /// Whitespace (each character is a token), comments, commas, and other parentheses.
     others: usize,
-    /// Places of lists in parentheses that stay empty.
+    /// Unused elements of lists in parentheses.
     places: usize,
     /// Bytes of quoted texts and comments.
     quoted_bytes: usize,
@@ -52,13 +52,13 @@ impl TokenCounts {
     fn of(text: &[u8]) -> Self {
         let mut tokens = Self::default();
         let (mut rest, mut behind_word) = (text, false);
-        // Of the lists that are open, the places that are empty.
+        // Unused elements of each open list.
         let (mut lists, mut depth) = ([0_u8; DEPTH_MAX], 0_usize);
         while let Some((first, behind)) = rest.split_first() {
             let mut is_word = false;
             let length = match first {
                 b' ' | b'\t' | b'\n' | b'\r' => {
-                    // A word and its parenthesis may stand apart.
+                    // Space may separate a word from its parenthesis.
                     is_word = behind_word;
                     tokens.others += 1;
                     1
@@ -125,14 +125,14 @@ const fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// The length of what is between two quotes, with them; up to the end if the second is missing.
+/// The length of a quoted text including the quotes; up to the end if the closing quote is missing.
 fn quoted(text: &[u8], quote: u8, escapes: bool) -> usize {
     let mut at = 1;
     loop {
         let rest = text.get(at..).unwrap_or_default();
         let found = if escapes { memchr::memchr2(quote, b'\\', rest) } else { memchr::memchr(quote, rest) };
         let Some(found) = found else { return text.len() };
-        // One that is doubled stands for itself, as what is escaped does.
+        // A doubled or escaped quote does not end the text.
         if rest.get(found) == Some(&quote) && rest.get(found + 1) != Some(&quote) {
             return at + found + 1;
         }
@@ -140,7 +140,7 @@ fn quoted(text: &[u8], quote: u8, escapes: bool) -> usize {
     }
 }
 
-/// The length of `$tag$ text $tag$`; 1 if it is none.
+/// The length of `$tag$ text $tag$`; 1 if the text does not begin with a tag.
 fn dollar_quoted(text: &[u8]) -> usize {
     let tag = text.iter().skip(1).take_while(|byte| is_word_byte(**byte)).count() + 1;
     let Some((opening, behind)) = text.split_at_checked(tag + 1).filter(|(opening, _)| opening.ends_with(b"$")) else {
@@ -149,7 +149,7 @@ fn dollar_quoted(text: &[u8]) -> usize {
     memmem::find(behind, opening).map_or(text.len(), |at| opening.len() + at + opening.len())
 }
 
-/// The length of a comment; comments stand within each other.
+/// The length of a comment; comments nest.
 fn comment(text: &[u8]) -> usize {
     let (mut at, mut depth) = (2, 1_usize);
     while depth > 0 {

@@ -19,14 +19,14 @@ use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
 use super::write::{Delete, Insert, Update};
 
-/// A statement that is parsed, bound and planned, to be run many times.
+/// A parsed, bound and planned statement, to be run many times.
 ///
-/// It holds positions and ids of the schema that it was made with, and is made again when that changes.
+/// It holds positions and ids of the schema that it was prepared for, and must be prepared again when that changes.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     plan: Plan,
     parameters: Vec<DataType>,
-    /// By parameter, the kinds of values that it takes as they are.
+    /// For each parameter, the kinds of values that it takes without conversion.
     kinds: Box<[u16]>,
     columns: Vec<OutputColumn>,
     texts: TextHint,
@@ -45,26 +45,27 @@ enum Plan {
 impl Prepared {
     /// Prepares one `SELECT`, `INSERT`, `UPDATE`, `DELETE`, or `EXPLAIN` of one of these.
     ///
-    /// [`Error::Unsupported`] means that the statement is not for this engine; a query may still be run by
-    /// the analytic engine on a snapshot of the rows.
+    /// [`Error::Unsupported`] means that this engine does not support the statement; the analytic engine may still run
+    /// a query on a snapshot of the rows.
     pub fn new(schema: &Schema, sql: &str) -> Result<Self> {
         Self::with_arguments(schema, sql, &[])
     }
 
-    /// Prepares a statement of a procedure, which names the arguments or calls them `$1`, `$2`.
+    /// Prepares a statement of a procedure; it may refer to the arguments by name or as `$1`, `$2`.
     pub fn with_arguments(schema: &Schema, sql: &str, arguments: &[Argument]) -> Result<Self> {
         Self::bind(schema, &parse(sql)?, arguments)
     }
 
-    /// Binds and plans a statement; `arguments` are those of the procedure that it is in.
+    /// Binds and plans a statement; `arguments` are those of the procedure that contains it.
     ///
     /// # Errors
-    /// If it does not fit the schema, or is one that this planner does not run.
+    /// If it does not fit the schema, or this planner does not support it.
     pub fn bind(schema: &Schema, statement: &Statement, arguments: &[Argument]) -> Result<Self> {
         Self::bind_charged(schema, statement, arguments, None)
     }
 
-    /// The same, with what the schema adds to the statement charged: see [`parse_bytes`](super::parse_bytes).
+    /// [`Self::bind`] that charges memory added by the schema, which [`parse_bytes`](super::parse_bytes) does not
+    /// count.
     pub fn bind_charged(
         schema: &Schema,
         statement: &Statement,
@@ -113,12 +114,12 @@ impl Prepared {
         Self { plan, parameters, kinds, columns, texts: TextHint::default() }
     }
 
-    /// The type of each parameter; text where nothing in the statement says more.
+    /// The type of each parameter; TEXT if nothing in the statement decides it.
     pub fn parameters(&self) -> &[DataType] {
         &self.parameters
     }
 
-    /// The columns of the result; none if the statement gives no rows.
+    /// The columns of the result; empty if the statement returns no rows.
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
     }
@@ -128,7 +129,7 @@ impl Prepared {
         matches!(self.plan, Plan::Select(_) | Plan::Text(..))
     }
 
-    /// Whether a LIMIT takes rows that no ORDER BY has put into an order.
+    /// Whether there is a LIMIT without ORDER BY.
     pub fn limits_without_order(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => select.limits_without_order(),
@@ -137,7 +138,7 @@ impl Prepared {
         }
     }
 
-    /// Which partitions it needs with these parameters.
+    /// The partitions that it needs for these parameters.
     pub fn participants(&self, parameters: &[Value]) -> Result<Participants> {
         let parameters = self.settle(parameters)?;
         let replicated = |step: &super::plan::Step| step.table.partition_by.is_none();
@@ -152,8 +153,7 @@ impl Prepared {
         }
     }
 
-    /// Runs it in the partitions of a transaction. [`Error::OtherPartition`] means that it needs more of
-    /// them.
+    /// Runs it in the partitions of a transaction. [`Error::OtherPartition`] means that it needs further partitions.
     #[inline]
     pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
         let parameters = self.settle(parameters)?;
@@ -163,8 +163,8 @@ impl Prepared {
         Ok(outcome)
     }
 
-    /// Runs it once for each set of parameters, in their order. The rows that the next runs will look up by a
-    /// whole key are read ahead together, so that they are waited for once and not one after the other.
+    /// Runs it once for each set of parameters, in order. Look-ups by complete keys are prefetched for several runs
+    /// together, so their cache misses overlap.
     pub fn run_batch<P: AsRef<[Value]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -180,7 +180,7 @@ impl Prepared {
         Ok(batch)
     }
 
-    /// Runs it `runs` times; `set` makes the parameters of a run, by its number, when it is due.
+    /// Runs it `runs` times; `set` makes the parameters of a run, given its number, shortly before the run.
     pub fn run_batch_of<P: AsRef<[Value]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -196,7 +196,7 @@ impl Prepared {
                 sets.push(set(run)?);
             }
             self.run_sets(scope, environment, &sets, &mut batch)?;
-            // The texts of these sets are gone.
+            // The texts of these sets are freed.
             drop(sets);
             environment.next_row();
         }
@@ -204,8 +204,8 @@ impl Prepared {
         Ok(batch)
     }
 
-    /// The same of borrowed values. An INSERT of one row of parameters takes them as they are; for other statements
-    /// they are copied.
+    /// [`Self::run_batch`] with borrowed values. An INSERT of one row of parameters uses them directly; other
+    /// statements copy them.
     pub fn run_batch_borrowed<'v, P: AsRef<[ValueRef<'v>]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -225,7 +225,7 @@ impl Prepared {
         self.run_batch(scope, environment, &owned)
     }
 
-    /// The result of so many runs before the first.
+    /// An empty result with room for `runs` runs.
     fn batch(&self, runs: usize) -> Batch {
         Batch::new(self.texts.rows(self.columns.len()), runs)
     }
@@ -248,7 +248,7 @@ impl Prepared {
         self.run_some(scope, environment, &settled, batch)
     }
 
-    /// Runs it for a few sets of parameters of the right kinds.
+    /// Runs it for a few sets of parameters that need no conversion.
     fn run_some<P: AsRef<[Value]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -274,9 +274,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Runs it for sets of parameters of which each finds at most one row, all in the same partition, where no
-    /// run changes what another one finds: then all rows are found first. False if it is not so, and nothing
-    /// is done.
+    /// Runs point queries and in-place updates by key: finds the rows of all sets first, because no run changes what
+    /// another finds. Returns false, and does nothing, for other statements and for rows in several partitions.
     fn run_points<P: AsRef<[Value]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -307,7 +306,7 @@ impl Prepared {
         Ok(true)
     }
 
-    /// Adds what it finds or changes to the outcome of runs before.
+    /// Runs it with converted parameters and adds to `outcome`.
     fn run_settled(
         &self,
         scope: &mut Scope<'_>,
@@ -359,7 +358,7 @@ impl Prepared {
         }
     }
 
-    /// Whether parameters with these bits of their kinds are as many as there are, and taken as they are.
+    /// Whether parameters of these kinds match in number and need no conversion.
     #[inline]
     fn takes(&self, bits: impl ExactSizeIterator<Item = u16>) -> bool {
         bits.len() == self.kinds.len() && bits.zip(&self.kinds).all(|(bit, kinds)| bit & kinds != 0)
@@ -375,7 +374,7 @@ impl Prepared {
     }
 }
 
-/// An error unless a statement is given as many parameters as it has.
+/// Checks the number of parameters.
 #[inline]
 pub(crate) fn check_count(has: usize, given: usize) -> Result<()> {
     if has == given {
@@ -384,7 +383,7 @@ pub(crate) fn check_count(has: usize, given: usize) -> Result<()> {
     Err(Class::UndefinedParameter.error(format_args!("the statement has {has} parameters and was given {given}")))
 }
 
-/// The kinds of values that a parameter of this type takes as they are, as bits.
+/// The kinds of values that a parameter of this type takes without conversion, as bits.
 fn kinds(data_type: DataType) -> u16 {
     let one_of_each = [
         Value::Null,
@@ -423,8 +422,8 @@ impl HeapSize for Prepared {
     }
 }
 
-/// Parameters of the kinds that binding found: text is read, and a float for another number becomes that, so that
-/// whether comparisons are of floats is known when a statement is planned. Other numbers are taken as they are.
+/// Converts parameters to the types derived at binding: text is parsed, and a float for an exact type becomes exact, so
+/// that plans know which comparisons are of floats. Other numbers are taken without conversion.
 pub fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>) -> Result<Cow<'_, [Value]>> {
     let mut settled = Cow::Borrowed(parameters);
     for (position, (value, data_type)) in parameters.iter().zip(types).enumerate() {
@@ -453,9 +452,10 @@ pub fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>) -> Re
     Ok(settled)
 }
 
-/// A float as a value of an exact type, without the limits of that: it may be compared with a column of it.
+/// Converts a float to an exact number without the limits of the type, because it may only be compared with such a
+/// column.
 fn exact(number: ValueRef<'_>, data_type: DataType, position: usize) -> Result<Value> {
-    // An integer has more digits than the 15 or 6 that a decimal takes over from a float.
+    // A decimal keeps 15 or 6 digits of a float; an integer may have more.
     let is_whole = number.number_as_f64().is_some_and(|number| number.trunc() == number);
     let whole = is_whole.then(|| cast(number, DataType::BigInt).ok()).flatten();
     let exact = whole.map_or_else(|| cast(number, DataType::Numeric), Ok);

@@ -1,4 +1,4 @@
-//! Results: rows in packed buffers.
+//! Results as rows in packed buffers.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use thermocline_tables::table::{Cell as InRow, Charge, Row, StatementMemory, Working, out_of_memory};
 use thermocline_types::{Class, DataType, Decimal, Error, Interval, Result, UUID_BYTES, ValueRef};
 
-/// The most bytes of one result; a larger one is an error rather than the end of the process.
+/// Limit on bytes of a result; a larger result is an error.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
-/// How many bytes of text the results of a statement had lately, so that the next one has room for as many at once.
+/// Recent bytes of text in a statement's results, the initial capacity of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct TextHint(AtomicU32);
 
-/// Bytes of text that a result begins with at most.
+/// Limit on the initial capacity for text, in bytes.
 const HINT_BYTES_MAX: usize = 4096;
 
 impl Clone for TextHint {
@@ -23,13 +23,13 @@ impl Clone for TextHint {
 }
 
 impl TextHint {
-    /// No rows, which will have this many columns.
+    /// An empty result with `width` columns.
     pub fn rows(&self, width: usize) -> Rows {
         let text = Vec::with_capacity(self.0.load(Ordering::Relaxed) as usize);
         Rows { text, ..Rows::new(width) }
     }
 
-    /// Learns from a result.
+    /// Adjusts the hint to a result.
     #[inline]
     pub fn note(&self, rows: &Rows) {
         let (known, now) = (self.0.load(Ordering::Relaxed) as usize, rows.text.len().min(HINT_BYTES_MAX));
@@ -39,36 +39,36 @@ impl TextHint {
     }
 }
 
-/// Bytes of a result of which nobody is told.
+/// Bytes up to which a result is not charged.
 const UNTOLD_BYTES: usize = 64 << 10;
-/// Bytes up to which buffers double; larger ones grow by half.
+/// Bytes up to which buffers double; larger buffers grow by half.
 const DOUBLING_BYTES: usize = 1 << 20;
 
-/// Values of one result at most.
+/// Limit on values of a result.
 const CELLS_MAX: usize = RESULT_BYTES_MAX / size_of::<Cell>();
-/// Bytes that the buffer of texts begins with.
+/// Smallest capacity of the text buffer, in bytes.
 const TEXT_BYTES_MIN: usize = 256;
 
-/// What a statement or a procedure gives back.
+/// Rows and row count of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// Rows of a query or of `RETURNING`.
     pub rows: Rows,
-    /// How many rows were inserted, updated or deleted, or are in the result of a query.
+    /// Number of rows inserted, updated or deleted, or in the result of a query.
     pub affected: u64,
 }
 
-/// What the runs of one statement with several sets of parameters give back, in their order.
+/// Results of the runs of one statement with several sets of parameters, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
-    /// Of all runs together, with the rows of one behind those of the other.
+    /// The concatenated rows of all runs, and the sum of their row counts.
     pub outcome: Outcome,
-    /// Rows up to the end of each run.
+    /// Number of rows up to the end of each run.
     ends: Vec<usize>,
 }
 
 impl Batch {
-    /// Before the first of so many runs, whose rows go behind these.
+    /// An empty batch with room for `runs` runs, whose rows are appended to `rows`.
     pub(crate) fn new(rows: Rows, runs: usize) -> Self {
         Self { outcome: Outcome { rows, affected: 0 }, ends: Vec::with_capacity(runs) }
     }
@@ -79,12 +79,12 @@ impl Batch {
         self.ends.push(self.outcome.rows.len());
     }
 
-    /// How many runs there were.
+    /// Number of runs.
     pub fn runs(&self) -> usize {
         self.ends.len()
     }
 
-    /// Which of the rows are those of a run; none if there was no such run.
+    /// The range of a run's rows; empty if there was no such run.
     pub fn rows_of(&self, run: usize) -> Range<usize> {
         let from = run.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
         match (from, self.ends.get(run)) {
@@ -97,13 +97,13 @@ impl Batch {
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputColumn {
-    /// Its name: the alias, the column's or the function's name, or `?column?`.
+    /// Name: the alias, see [`output_name`](fn@super::output_name) without one.
     pub name: Box<str>,
-    /// Its type; NULL and parameters without a type are text.
+    /// Type; NULL and untyped parameters are TEXT.
     pub data_type: DataType,
 }
 
-/// Rows of values, in three buffers whatever their number.
+/// Rows of values, in three buffers.
 ///
 /// ```
 /// use thermocline_statements::Rows;
@@ -116,16 +116,16 @@ pub struct OutputColumn {
 /// assert_eq!(rows.value(0, 1), ValueRef::Text("one"));
 /// ```
 ///
-/// Those that a statement makes tell the budget of their buffers, before these grow, for as long as they are there; but
-/// for the smallest. Copies are nobody's.
+/// Rows that a statement makes charge their buffers to the budget before these grow, except for small ones, until they
+/// are dropped. Clones are not charged.
 #[derive(Debug, Default)]
 pub struct Rows {
     width: usize,
     cells: Vec<Cell>,
-    /// UTF-8, which is looked at again where it is read: rows of tables come as bytes.
+    /// UTF-8, validated when read: rows of tables are copied as bytes.
     text: Vec<u8>,
     bytes: Vec<u8>,
-    /// Of the buffers; `None` while they are small, or where nobody counts.
+    /// Charge of the buffers; `None` while they are small, or where memory is not counted.
     charge: Option<Box<Charge>>,
 }
 
@@ -136,7 +136,7 @@ impl Clone for Rows {
     }
 }
 
-/// A value, with text and bytes by their place in the buffers.
+/// A value; text and bytes are ranges of the buffers.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     Null,
@@ -158,7 +158,7 @@ enum Cell {
     TimestampTz(i64),
     Interval(Interval),
     Uuid([u8; UUID_BYTES]),
-    /// Its text is among the texts.
+    /// A range of `text`.
     Jsonb {
         from: u32,
         to: u32,
@@ -168,38 +168,38 @@ enum Cell {
 const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as usize);
 
 impl Rows {
-    /// No rows, which will have this many columns.
+    /// An empty result with `width` columns.
     pub const fn new(width: usize) -> Self {
         Self { width, cells: Vec::new(), text: Vec::new(), bytes: Vec::new(), charge: None }
     }
 
-    /// No rows, with room for this many.
+    /// An empty result with `width` columns and room for `rows` rows.
     pub fn with_capacity(width: usize, rows: usize) -> Self {
         let cells = Vec::with_capacity(width.saturating_mul(rows).min(CELLS_MAX));
         Self { cells, ..Self::new(width) }
     }
 
-    /// Makes room for so many bytes of text.
+    /// Reserves `bytes` bytes of text.
     pub fn reserve_text(&mut self, bytes: usize) {
         self.text.reserve(bytes.min(RESULT_BYTES_MAX));
     }
 
-    /// Makes room for this many more rows.
+    /// Reserves `rows` more rows.
     pub fn reserve(&mut self, rows: usize) {
         self.cells.reserve(self.width.saturating_mul(rows).min(CELLS_MAX.saturating_sub(self.cells.len())));
     }
 
-    /// How many columns a row has.
+    /// Number of columns.
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    /// How many whole rows there are; a row without columns does not count.
+    /// Number of complete rows; 0 without columns.
     pub fn len(&self) -> usize {
         self.cells.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// Whether there is no row.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -209,23 +209,23 @@ impl Rows {
         self.cells.len() * size_of::<Cell>() + self.text.len() + self.bytes.len()
     }
 
-    /// Bytes of memory that the buffers take.
+    /// Capacity of the buffers, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.cells.capacity() * size_of::<Cell>() + self.text.capacity() + self.bytes.capacity()
     }
 
-    /// Bytes of memory that the budget has been told of.
+    /// Bytes charged to the budget.
     pub fn charged_bytes(&self) -> usize {
         self.charge.as_ref().map_or(0, |charge| charge.bytes())
     }
 
-    /// Appends the next value of the row that is being made.
+    /// Appends the next value.
     #[inline]
     pub fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
         self.push_within(value, None)
     }
 
-    /// The same for rows of the statement that runs, with its memory; an error if it may not have more.
+    /// [`Self::push`] charged to the running statement; an error if the budget is exhausted.
     #[inline]
     pub fn push_within(&mut self, value: ValueRef<'_>, memory: Option<&StatementMemory>) -> Result<()> {
         if self.cells.len() == self.cells.capacity() {
@@ -236,7 +236,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The cell of a value, whose text or bytes are in the buffers then.
+    /// Makes the cell of a value and appends its text or bytes to the buffers.
     #[inline(always)]
     fn cell_of(&mut self, value: ValueRef<'_>, memory: Option<&StatementMemory>) -> Result<Cell> {
         Ok(match value {
@@ -270,7 +270,7 @@ impl Rows {
         Ok(Cell::Bytes { from: from as u32, to: to as u32 })
     }
 
-    /// Appends a column of a row of a table.
+    /// Appends a column of a table row.
     #[inline(always)]
     pub(crate) fn push_column(&mut self, row: Row<'_>, column: usize, memory: Option<&StatementMemory>) -> Result<()> {
         if self.cells.len() == self.cells.capacity() {
@@ -294,7 +294,7 @@ impl Rows {
         Ok(Cell::Text { from: from as u32, to: to as u32 })
     }
 
-    /// Makes room for more values: first of one row, for most results have no more.
+    /// Makes room for more values: at first for one row, because most results have only one.
     #[cold]
     fn grow(&mut self, cells: usize, memory: Option<&StatementMemory>) -> Result<()> {
         let (held, capacity) = (self.cells.len(), self.cells.capacity());
@@ -325,7 +325,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Tells the budget that the buffers are about to have so many bytes more.
+    /// Charges `more` bytes by which the buffers are about to grow.
     fn tell(&mut self, more: usize, memory: Option<&StatementMemory>) -> Result<()> {
         let bytes = self.memory_bytes().saturating_add(more);
         if self.charge.is_none() {
@@ -338,7 +338,7 @@ impl Rows {
         }
     }
 
-    /// The value in a row and a column; NULL where there is none.
+    /// The value in a row and a column; NULL if out of range.
     #[inline]
     pub fn value(&self, row: usize, column: usize) -> ValueRef<'_> {
         match self.cells.get(row * self.width + column) {
@@ -347,13 +347,13 @@ impl Rows {
         }
     }
 
-    /// Whether there is NULL in a row and a column, or nothing.
+    /// Whether [`Self::value`] is NULL.
     #[inline]
     pub fn is_null(&self, row: usize, column: usize) -> bool {
         column >= self.width || matches!(self.cells.get(row * self.width + column), None | Some(Cell::Null))
     }
 
-    /// The bytes of the text in a row and a column; `None` where there is no text.
+    /// The bytes of the text in a row and a column; `None` if it is not a text.
     #[inline]
     pub fn text_bytes(&self, row: usize, column: usize) -> Option<&[u8]> {
         match self.cells.get(row * self.width + column) {
@@ -373,7 +373,7 @@ impl Rows {
         (0..self.len()).map(|row| self.row(row))
     }
 
-    /// Appends the value in a row and a column of another result; NULL where there is none.
+    /// Appends the value in a row and a column of another result; NULL if out of range.
     pub fn push_from(&mut self, other: &Self, row: usize, column: usize) -> Result<()> {
         self.push_from_within(other, row, column, None)
     }
@@ -412,12 +412,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Appends the first `width` values of a row of another result.
+    /// Appends the leading values of a row of another result, up to the width of this one.
     pub fn push_row(&mut self, other: &Self, row: usize) -> Result<()> {
         self.push_row_within(other, row, None)
     }
 
-    /// The same with the memory of the statement that runs.
+    /// [`Self::push_row`] charged to the running statement.
     pub(crate) fn push_row_within(&mut self, other: &Self, row: usize, memory: Option<&StatementMemory>) -> Result<()> {
         (0..self.width.min(other.width)).try_for_each(|column| self.push_from_within(other, row, column, memory))
     }
@@ -427,7 +427,7 @@ impl Rows {
         self.append_within(other, None)
     }
 
-    /// The same with the memory of the statement that runs.
+    /// [`Self::append`] charged to the running statement.
     pub(crate) fn append_within(&mut self, other: &Self, memory: Option<&StatementMemory>) -> Result<()> {
         if other.width != self.width {
             return Err(Error::internal(format_args!(
@@ -461,7 +461,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Removes all rows and keeps the memory.
+    /// Removes all rows and keeps the capacity.
     pub fn clear(&mut self) {
         self.cells.clear();
         self.text.clear();
@@ -495,7 +495,7 @@ impl Rows {
     }
 }
 
-/// Equal if the values are, wherever they lie.
+/// Compares values, not their places in the buffers.
 impl PartialEq for Rows {
     fn eq(&self, other: &Self) -> bool {
         self.width == other.width && self.len() == other.len() && self.iter().zip(other.iter()).all(|(a, b)| a.eq(b))
@@ -510,7 +510,7 @@ fn place(offset: usize) -> Result<u32> {
     }
 }
 
-/// How much more a buffer is to have that has no room for so many bytes.
+/// The number of bytes to grow a buffer by that lacks room for `bytes` more.
 fn more_bytes(held: usize, capacity: usize, bytes: usize) -> Result<usize> {
     let needed = held.saturating_add(bytes);
     if needed > RESULT_BYTES_MAX {

@@ -3,21 +3,21 @@ use hashbrown::HashMap;
 use thermocline_tables::table::{Budget, Charge, Working, out_of_memory};
 use thermocline_types::{Error, Result};
 
-/// Statements that are kept at most.
+/// Limit on cached statements.
 const STATEMENTS_MAX: usize = 512;
-/// Bytes of them where there is no budget.
+/// Limit on their bytes without a budget.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Prepared statements by their texts, of which the least recently used make room for new ones.
+/// LRU cache of prepared statements, by text.
 ///
-/// What is kept is charged by whoever prepared it. A cache has at most one part in 64 of the limit, and keeps nothing
-/// while all statements together have more than a sixteenth: caches of idle sessions leave the rest to those that run.
+/// The caller charges what it caches. A cache holds at most 1/64 of the budget's limit, and nothing while all
+/// statements together exceed 1/16, so that caches of idle sessions leave memory to running statements.
 #[derive(Debug)]
 pub struct StatementCache<V> {
     entries: HashMap<Box<[u8]>, Entry<V>, RandomState>,
-    /// Counts uses, so that the last one of each is known.
+    /// Use counter, from which entries take their last use.
     uses: u64,
-    /// Bytes of all of them.
+    /// Bytes of all entries.
     bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl<V> Default for StatementCache<V> {
 }
 
 impl<V> StatementCache<V> {
-    /// The statement of a text.
+    /// Returns the statement with this text.
     pub fn get(&mut self, text: &[u8]) -> Option<&V> {
         self.uses += 1;
         let entry = self.entries.get_mut(text)?;
@@ -43,7 +43,7 @@ impl<V> StatementCache<V> {
         Some(&entry.value)
     }
 
-    /// Keeps a statement that takes so many bytes, if there is room for it.
+    /// Caches a statement of `bytes` bytes if there is room for it.
     pub fn keep(&mut self, text: &[u8], value: V, bytes: usize, budget: Option<&Budget>) {
         let bytes = bytes as u64;
         let bytes_max = budget.map_or(BYTES_MAX, |budget| budget.limit() / 64);
@@ -64,13 +64,13 @@ impl<V> StatementCache<V> {
         }
     }
 
-    /// Forgets all.
+    /// Removes all statements.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.bytes = 0;
     }
 
-    /// How many there are.
+    /// Number of statements.
     pub fn count(&self) -> usize {
         self.entries.len()
     }
@@ -82,7 +82,7 @@ impl<V> StatementCache<V> {
     }
 
     fn forget_oldest(&mut self) {
-        // Few enough to look at all: preparing one takes longer.
+        // A linear search over few entries; preparing a statement takes longer.
         let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(text, _)| text.clone());
         if let Some(oldest) = oldest {
             self.forget(&oldest);
@@ -90,9 +90,9 @@ impl<V> StatementCache<V> {
     }
 }
 
-/// Charges a statement that is kept.
+/// Adjusts the charge of a kept statement to its size, and checks the limit on statements.
 pub fn charge_statement(bytes: usize, mut charge: Charge) -> Result<Charge> {
-    // Exactly, for there may be thousands.
+    // Exactly, because there may be thousands.
     charge.resize_exactly(bytes).map_err(|full| out_of_memory("prepared statements", full))?;
     match charge.budget().map(|budget| check_statements(budget.working(Working::Statements), budget)) {
         Some(Err(error)) => Err(error),
@@ -100,7 +100,7 @@ pub fn charge_statement(bytes: usize, mut charge: Charge) -> Result<Charge> {
     }
 }
 
-/// Whether statements and procedures may have so many bytes together.
+/// Checks that `all` bytes of statements and procedures are within their share of the budget.
 pub fn check_statements(all: u64, budget: &Budget) -> Result<()> {
     let most = budget.share();
     if all > most {

@@ -1,4 +1,4 @@
-//! What statements are said to take is compared with what the allocator was asked for.
+//! Compares `heap_bytes` of statements with the allocator's count.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![expect(unsafe_code, reason = "an allocator that counts")]
@@ -12,12 +12,12 @@ use thermocline_tables::table::HeapSize;
 use thermocline_tables::table::allocated;
 
 thread_local! {
-    // Far from 0: a thread may free what another one has taken.
+    // Far from 0: a thread may free memory that another has allocated.
     static HELD: Cell<usize> = const { Cell::new(1 << 40) };
     static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's, counting what this thread holds.
+/// The system allocator, which also counts the bytes held by this thread.
 struct Counting;
 
 fn note(before: usize, after: usize) {
@@ -25,23 +25,23 @@ fn note(before: usize, after: usize) {
     PEAK.set(PEAK.get().max(HELD.get()));
 }
 
-// SAFETY: all is done by the system's allocator.
+// SAFETY: forwards to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(0, layout.size());
-        // SAFETY: as this is called.
+        // SAFETY: same contract as this function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(layout.size(), 0);
-        // SAFETY: as this is called.
+        // SAFETY: same contract as this function.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(layout.size(), size);
-        // SAFETY: as this is called.
+        // SAFETY: same contract as this function.
         unsafe { System.realloc(block, layout, size) }
     }
 }
@@ -127,7 +127,7 @@ fn a_plan_weighs_what_it_takes() {
     }
 }
 
-/// Bytes that binding counts by itself: of columns that nobody has written, and of patterns.
+/// Bytes that binding charges itself: for columns of a star, and for patterns.
 fn added_bytes(name: &str, sql: &str) -> usize {
     const COLUMNS: usize = 4;
     match name {

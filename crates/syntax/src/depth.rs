@@ -1,4 +1,4 @@
-//! Depth of the trees that a parser may make of a text, known before it parses.
+//! Upper bound on the depth of syntax trees, computed from tokens before parsing.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -6,16 +6,16 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// Depth of the deepest statement of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Operators that follow each other, and parentheses and CASEs that are open.
+    /// Operators in a row, plus open parentheses and CASEs.
     pub operators: u32,
-    /// Words EXPLAIN in one statement.
+    /// Occurrences of the word EXPLAIN in one statement.
     pub explains: u32,
 }
 
 impl Depth {
     pub fn of(tokens: &[TokenWithSpan]) -> Self {
         let mut deepest = Self::default();
-        // Operators since the last separator, at each level that is open.
+        // Operators since the last separator, for each open level.
         let mut open: Vec<u32> = vec![0];
         let (mut depth, mut explains) = (0, 0);
         for TokenWithSpan { token, .. } in tokens {
@@ -32,7 +32,7 @@ impl Depth {
                 }
             }
             match step {
-                // Of types, `INT[][]` is an array of arrays, and of values, `a[1][2]` an element of an element.
+                // `INT[][]` is an array of arrays; `a[1][2]` is an element of an element.
                 Step::Open | Step::Subscript => open.push(0),
                 Step::Close => depth -= if open.len() > 1 { open.pop().unwrap_or(0) } else { 0 },
                 Step::Next => depth -= open.last_mut().map(std::mem::take).unwrap_or(0),
@@ -46,13 +46,13 @@ impl Depth {
     }
 }
 
-/// Part of a token in the depth of an expression.
+/// Effect of a token on the depth of an expression.
 enum Step {
     Open,
-    /// An operator, with an expression in it.
+    /// An operator that encloses an expression.
     Subscript,
     Close,
-    /// The next of several expressions at the same level.
+    /// Separates expressions at the same level.
     Next,
     Statement,
     Operator,
@@ -107,7 +107,7 @@ fn step(token: &Token) -> Step {
         | Token::HexStringLiteral(_)
         | Token::Placeholder(_)
         | Token::EOF => Step::Nothing,
-        // Some of the rest are no operators; to count too many does no harm.
+        // Some of these are not operators; overcounting is harmless.
         _ => Step::Operator,
     }
 }

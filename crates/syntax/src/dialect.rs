@@ -1,4 +1,4 @@
-//! SQL's dialect, as the parser is asked about it.
+//! The SQL dialect of the parser.
 
 use std::cell::Cell;
 
@@ -10,18 +10,18 @@ use sqlparser::tokenizer::Token;
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
-/// Operands that a text of no bytes may have, and each of its bytes.
+/// Operands that the parser may start to read: for an empty text, and for each byte.
 const STEPS: u64 = 4096;
 const STEPS_PER_BYTE: u64 = 64;
 
-/// PostgreSQL's syntax, with forms that users of DuckDB and Spark write and that mean nothing else in PostgreSQL:
-/// `SELECT * EXCLUDE (a)`, `FROM t SELECT a`, `LIMIT 5, 10`, `{'a': 1}`, names in backticks.
+/// PostgreSQL's syntax, extended with forms from DuckDB and Spark that have no other meaning in PostgreSQL: `SELECT *
+/// EXCLUDE (a)`, `FROM t SELECT a`, `LIMIT 5, 10`, `{'a': 1}`, names in backticks.
 ///
-/// Without custom operators: `a<>-1` is a comparison here, as in PostgreSQL, and the operator `<>-` to sqlparser's own
-/// dialect.
+/// Custom operators are disabled: sqlparser's PostgreSQL dialect reads `a<>-1` as the operator `<>-`; here, as in
+/// PostgreSQL, it is a comparison.
 ///
-/// The parser reads what may be one thing or another twice, at each level of an expression: of 30 levels it may read the
-/// innermost a billion times. So it is stopped after as many operands as no text of the length has otherwise.
+/// The parser backtracks over ambiguous syntax at each level of an expression, so it may read the innermost of 30
+/// levels a billion times. A budget of operands, proportional to the length of the text, stops it.
 #[derive(Debug)]
 pub struct SqlDialect {
     steps_left: Cell<u64>,
@@ -35,7 +35,7 @@ impl SqlDialect {
     }
 }
 
-/// Answers questions with yes.
+/// Implements the listed methods of `Dialect` to return true.
 macro_rules! supports {
     ($($question:ident,)*) => {
         $(fn $question(&self) -> bool {
@@ -62,7 +62,7 @@ impl Dialect for SqlDialect {
     }
 
     fn is_identifier_part(&self, ch: char) -> bool {
-        // A no-break space is a letter to PostgreSQL, and a space to whoever has copied it.
+        // PostgreSQL takes a no-break space for a letter; in pasted text it is meant as a space.
         POSTGRES.is_identifier_part(ch) && !ch.is_whitespace()
     }
 
@@ -74,8 +74,8 @@ impl Dialect for SqlDialect {
         POSTGRES.prec_value(of)
     }
 
-    /// Before every operand. `INTERVAL INTERVAL ...` is a recursion that the parser does not limit, and `interval + 1` an
-    /// interval of +1 to it, not a sum with a column.
+    /// Called before every operand. Rejects `INTERVAL INTERVAL ...`, whose recursion the parser does not limit, and reads
+    /// `interval + 1` as a sum with a column; to the parser it is an interval of +1.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         let is_interval = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
         if is_interval(&parser.peek_token_ref().token) {
@@ -116,8 +116,8 @@ impl Dialect for SqlDialect {
         }
     }
 
-    /// `?`, `?|` and `?&`, which the parser would take for a parameter, and `IS DISTINCT FROM`, behind which it would take AND
-    /// and OR for parts of the right operand.
+    /// Parses `?`, `?|` and `?&`, which the parser would take for parameters, and `IS DISTINCT FROM`, whose right
+    /// operand would otherwise include a following AND or OR.
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         if matches!(&parser.peek_token_ref().token, Token::Placeholder(mark) if mark == "?") {
             parser.next_token();
@@ -146,7 +146,7 @@ impl Dialect for SqlDialect {
     }
 
     supports! {
-        // PostgreSQL's.
+        // From PostgreSQL.
         allow_extract_custom,
         allow_extract_single_quotes,
         supports_alter_column_type_using,
@@ -173,7 +173,7 @@ impl Dialect for SqlDialect {
         supports_window_clause_named_window_reference,
         supports_window_function_null_treatment_arg,
         supports_xml_expressions,
-        // Those of others.
+        // From other databases.
         support_map_literal_syntax,
         supports_asc_desc_in_column_definition,
         supports_comma_separated_set_assignments,

@@ -1,4 +1,4 @@
-//! SQL's syntax: one dialect, one parser, one tree of a statement, for both engines.
+//! SQL syntax: one dialect, one parser, and one statement tree for both engines.
 //!
 //! ```text
 //! text -> Tokens -> Statement -> row engine, or analytic engine
@@ -6,8 +6,7 @@
 //!           depth: each engine has its own limit
 //! ```
 //!
-//! A text is cut into tokens once and parsed once. What engines know of a statement beyond its syntax (tables, types)
-//! is theirs.
+//! A text is tokenized once and parsed once. Semantics, such as tables and types, belong to the engines.
 
 mod depth;
 mod dialect;

@@ -1,14 +1,14 @@
-//! Names as they are looked up: as written if quoted, else in lower case.
+//! Case folding of names: quoted names are kept, others become lower case.
 
 use sqlparser::ast::Ident;
 use sqlparser::tokenizer::Word;
 
-/// An identifier as it is looked up.
+/// The name that an identifier denotes.
 pub fn folded(name: &Ident) -> String {
     fold(&name.value, name.quote_style)
 }
 
-/// A word as a name is looked up.
+/// [`folded`] for a word.
 pub fn folded_word(word: &Word) -> String {
     fold(&word.value, word.quote_style)
 }

@@ -1,4 +1,4 @@
-//! Tokens to trees.
+//! Parsing of tokens into trees.
 
 use sqlparser::ast::{self, DataType, Expr, Value};
 use sqlparser::keywords::Keyword;
@@ -7,10 +7,10 @@ use sqlparser::tokenizer::Token;
 
 use crate::{CreateProcedure, Statement, Tokens};
 
-/// One statement; semicolons may follow it.
+/// Parses one statement; semicolons may follow it.
 ///
 /// # Errors
-/// If it does not parse; the error names line and column.
+/// Syntax errors, with line and column.
 pub fn parse(tokens: Tokens) -> Result<Statement, ParserError> {
     tokens.parsed(|parser| {
         let parsed = statement(parser)?;
@@ -19,7 +19,7 @@ pub fn parse(tokens: Tokens) -> Result<Statement, ParserError> {
     })
 }
 
-/// One expression, such as a default.
+/// Parses one expression, such as a default.
 ///
 /// # Errors
 /// As [`parse`].
@@ -30,7 +30,7 @@ pub fn parse_expression(tokens: Tokens) -> Result<Expr, ParserError> {
     })
 }
 
-/// One type.
+/// Parses one type.
 ///
 /// # Errors
 /// As [`parse`].
@@ -41,7 +41,7 @@ pub fn parse_type(tokens: Tokens) -> Result<DataType, ParserError> {
     })
 }
 
-/// `parsed`, if nothing follows it.
+/// Returns `parsed` if the parser has reached the end of the text.
 fn ended<T>(parser: &Parser<'_>, parsed: T) -> Result<T, ParserError> {
     let next = parser.peek_token_ref();
     match &next.token {
@@ -74,7 +74,7 @@ fn plain_statement(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
         return call(parser);
     }
     let statement = parser.parse_statement()?;
-    // The parser takes WITH before PARTITION BY; behind it is the place where it is looked for.
+    // The parser takes WITH before PARTITION BY only; this accepts it behind PARTITION BY.
     let options = match &statement {
         ast::Statement::CreateTable(_) => parser.parse_options(Keyword::WITH)?,
         _ => Vec::new(),

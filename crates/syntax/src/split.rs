@@ -1,15 +1,15 @@
-//! Texts of several statements.
+//! Splitting of a text into statements.
 
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Token};
 
 use crate::Tokens;
 
-/// The statements of a text, without the semicolons between them. Semicolons in strings, comments and
-/// bodies of procedures do not count.
+/// Returns the statements of a text, without the semicolons between them. Semicolons in strings, comments and bodies of
+/// procedures do not separate statements.
 ///
 /// # Errors
-/// If a quote or a comment has no end.
+/// Unterminated quotes and comments.
 pub fn split(sql: &str) -> Result<Vec<&str>, ParserError> {
     let mut statements = Vec::new();
     let (mut place, mut offset) = (Location::new(1, 1), 0);
@@ -30,7 +30,7 @@ pub fn split(sql: &str) -> Result<Vec<&str>, ParserError> {
     Ok(statements)
 }
 
-/// The offset of a later place in the text.
+/// Returns the byte offset of a later location.
 fn advance(sql: &str, offset: usize, place: &mut Location, to: Location) -> usize {
     let mut offset = offset;
     for next in sql.get(offset..).unwrap_or_default().chars() {

@@ -2,10 +2,10 @@
 
 use sqlparser::ast::{self, DataType, Expr, Ident, ObjectName, SqlOption};
 
-/// A statement as it is written.
+/// A parsed statement.
 #[derive(Debug, Clone)]
 pub enum Statement {
-    /// Any that the parser knows; a table's options behind `PARTITION BY` beside it.
+    /// Any statement that sqlparser knows, and the options of a table behind `PARTITION BY`.
     Sql(Box<ast::Statement>, Vec<SqlOption>),
     /// `CREATE PROCEDURE`.
     CreateProcedure(Box<CreateProcedure>),
@@ -13,7 +13,7 @@ pub enum Statement {
     DropProcedure {
         /// Its name.
         name: ObjectName,
-        /// Whether it need not exist.
+        /// `IF EXISTS`.
         if_exists: bool,
     },
     /// `CALL name(arguments)`.
@@ -27,21 +27,21 @@ pub enum Statement {
     Explain(Box<Self>),
 }
 
-/// `CREATE PROCEDURE` as it is written.
+/// A parsed `CREATE PROCEDURE`.
 #[derive(Debug, Clone)]
 pub struct CreateProcedure {
-    /// Whether one with this name is replaced.
+    /// `OR REPLACE`.
     pub or_replace: bool,
     /// Its name.
     pub name: ObjectName,
     /// Names and types of its arguments.
     pub arguments: Vec<(Ident, DataType)>,
-    /// The arguments in `PARTITION ON`; none without it.
+    /// Arguments of `PARTITION ON`; empty without it.
     pub partition_on: Vec<Ident>,
     /// `WITH (...)`.
     pub options: Vec<SqlOption>,
-    /// The word behind `LANGUAGE`.
+    /// The language.
     pub language: Ident,
-    /// The text between the quotes.
+    /// The body, without quotes.
     pub body: String,
 }

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use crate::SqlDialect;
 use crate::depth::Depth;
 
-/// Tokens of a text, with their places, and how deep the trees may be that a parser makes of them.
+/// Tokens of a text, with their locations and an upper bound on the depth of their syntax trees.
 #[derive(Debug)]
 pub struct Tokens {
     tokens: Vec<TokenWithSpan>,
@@ -16,49 +16,49 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Cuts a text into tokens.
+    /// Tokenizes a text.
     ///
     /// # Errors
-    /// If a quote or a comment has no end; the error names line and column.
+    /// Unterminated quotes and comments, with line and column.
     pub fn of(text: &str) -> Result<Self, ParserError> {
         let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize_with_location()?;
         let depth = Depth::of(&tokens);
         Ok(Self { tokens, depth, dialect: SqlDialect::of(text.len()) })
     }
 
-    /// Operators that follow each other at the most, counted over all open parentheses and CASEs, which count as well. A
-    /// chain of operators is a tree as deep as it is long, and trees are cloned, planned and dropped by recursion.
+    /// The longest chain of operators, summed over open parentheses and CASEs, which count as operators themselves. The
+    /// tree of a chain is as deep as the chain is long, and trees are cloned, planned and dropped by recursion.
     pub const fn operators(&self) -> u32 {
         self.depth.operators
     }
 
-    /// How often the word EXPLAIN stands in a statement at the most.
+    /// The largest number of occurrences of the word EXPLAIN in one statement.
     pub const fn explains(&self) -> u32 {
         self.depth.explains
     }
 
-    /// All tokens but space and comments.
+    /// All tokens except whitespace and comments.
     pub fn iter(&self) -> impl Iterator<Item = &Token> {
         self.places().map(|(token, _)| token)
     }
 
-    /// The same, with the place at which each begins.
+    /// [`Self::iter`], with the location at which each token begins.
     pub fn places(&self) -> impl Iterator<Item = (&Token, Location)> {
         let tokens = self.tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
         tokens.map(|token| (&token.token, token.span.start))
     }
 
-    /// Keywords by position; `NoKeyword` for whatever is none, or quoted.
+    /// The keyword of each token; `NoKeyword` for quoted words and other tokens.
     pub fn keywords(&self) -> impl Iterator<Item = Keyword> {
         self.iter().map(keyword)
     }
 
-    /// Whether it begins with these keywords.
+    /// Whether the text begins with these keywords.
     pub fn begin_with(&self, keywords: &[Keyword]) -> bool {
         self.keywords().take(keywords.len()).eq(keywords.iter().copied())
     }
 
-    /// Hands them to a parser.
+    /// Runs `parse` on a parser over the tokens.
     ///
     /// # Errors
     /// Those of `parse`.
@@ -66,13 +66,13 @@ impl Tokens {
         parse(&mut Parser::new(&self.dialect).with_tokens_with_locations(self.tokens))
     }
 
-    /// The tokens, and the dialect that they are to be parsed in.
+    /// The tokens and the dialect to parse them with.
     pub fn into_parts(self) -> (Vec<TokenWithSpan>, SqlDialect) {
         (self.tokens, self.dialect)
     }
 }
 
-/// The keyword that a token is.
+/// The keyword of a token.
 fn keyword(token: &Token) -> Keyword {
     match token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,

@@ -1,4 +1,4 @@
-//! Answers of the row engine as batches.
+//! Row engine answers as record batches.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::column::Column;
 use super::types::field;
 use crate::bridge::external;
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 8192;
 
-/// The schema and the rows of an answer; `None` if it is of a statement that gives no rows.
+/// Schema and batches of an answer; `None` if its statement returns no rows.
 pub fn batches(answer: &Answer) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>> {
     let rows = &answer.rows;
     let width = rows.width().max(answer.columns.len());
@@ -44,12 +44,12 @@ pub fn batches(answer: &Answer) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>>
 struct Kind {
     field: Field,
     data_type: RowType,
-    /// Largest scale of its decimals, if each has its own.
+    /// Largest scale of its decimals; used for NUMERIC, whose values have different scales.
     scale: u8,
 }
 
 impl Kind {
-    /// A column that its procedure does not describe takes its type from its values.
+    /// A column that its procedure does not describe gets its type from its values.
     fn of(answer: &Answer, position: usize) -> Self {
         let rows = &answer.rows;
         let values = || (0..rows.len()).map(|row| rows.value(row, position));

@@ -10,7 +10,7 @@ use thermocline_pushdown::{UTC, UUID_WIDTH, arrow_span, arrow_type, jsonb_array}
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
-/// A column being filled.
+/// Builder of a column.
 pub enum Column {
     Boolean(BooleanBuilder),
     SmallInt(Int16Builder),
@@ -19,7 +19,7 @@ pub enum Column {
     Real(Float32Builder),
     Double(Float64Builder),
     Decimal(Decimal128Builder, u8),
-    /// Decimals of several scales, all of which fit: 38 digits before the point and 38 behind it.
+    /// Decimals of different scales: up to 38 digits before the point and 38 behind it.
     WideDecimal(Decimal256Builder, u8),
     Text(StringViewBuilder),
     Bytes(BinaryBuilder),
@@ -36,7 +36,7 @@ pub enum Column {
 const WIDE_DIGITS: u8 = 76;
 
 impl Column {
-    /// An empty column of a table's type.
+    /// An empty column of a type.
     pub fn new(data_type: RowType) -> Result<Self> {
         let typed = |data_type| Error::internal(format_args!("no array for a column of type {data_type}"));
         Ok(match data_type {
@@ -62,7 +62,7 @@ impl Column {
         })
     }
 
-    /// A column for decimals of up to this scale, whatever their digits.
+    /// An empty column for decimals of up to this scale.
     pub fn decimals(scale: u8) -> Self {
         let arrow = DataType::Decimal256(WIDE_DIGITS, scale.cast_signed());
         Self::WideDecimal(Decimal256Builder::new().with_data_type(arrow), scale)
@@ -83,7 +83,7 @@ impl Column {
             (Self::Integer(column), ValueRef::Null) => column.append_null(),
             (Self::BigInt(column), ValueRef::Int(value)) => column.append_value(value),
             (Self::BigInt(column), ValueRef::Null) => column.append_null(),
-            // The one form of equal floats, which is what the analytic engine compares.
+            // The analytic engine expects floats in canonical form.
             (Self::Real(column), ValueRef::Real(value)) => column.append_value(canonical_f32(value)),
             (Self::Real(column), ValueRef::Null) => column.append_null(),
             (Self::Double(column), ValueRef::Float(value)) => column.append_value(canonical_f64(value)),
@@ -121,7 +121,7 @@ impl Column {
         Ok(())
     }
 
-    /// The values, in order; the column is empty again.
+    /// Returns the values and empties the column.
     pub fn finish(&mut self) -> ArrayRef {
         match self {
             Self::Boolean(column) => Arc::new(column.finish()),
@@ -148,7 +148,7 @@ fn misfit(value: ValueRef<'_>) -> Error {
     Error::internal(format_args!("value {value} in a column of another type"))
 }
 
-/// A decimal's digits at this scale, if that loses none.
+/// The unscaled integer of a decimal at `scale`; `None` if digits would be lost.
 fn units(value: Decimal, scale: u8) -> Option<i128> {
     if value.scale() == scale {
         return Some(value.units());

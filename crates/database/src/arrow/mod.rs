@@ -1,4 +1,4 @@
-//! Values of the row engine as Arrow columns, and back.
+//! Conversion between row engine values and Arrow columns.
 
 mod answer;
 mod column;

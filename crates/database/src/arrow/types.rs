@@ -1,4 +1,4 @@
-//! Types of columns.
+//! Column types in both engines.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use thermocline_pushdown::{UUID_WIDTH, arrow_type, sql_type};
 use thermocline_transactions::schema::TableDefinition;
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX};
 
-/// A column; NUMERIC, which no table has, as text.
+/// The Arrow field of a column. NUMERIC becomes text; columns of tables do not have that type.
 pub fn field(name: &str, row: RowType, nullable: bool) -> Field {
     Field::new(name, arrow_type(row).unwrap_or(DataType::Utf8View), nullable)
 }
 
-/// A table's columns.
+/// The Arrow schema of a table.
 pub fn schema_of(table: &TableDefinition) -> SchemaRef {
     let fields = table.columns.iter().map(|column| field(&column.name, column.data_type, column.nullable));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The type of a column that holds the values of a query's; `None` where a row table has no such values.
+/// The column type that holds the values of a query's column; `None` if row tables have no such values.
 pub fn column_type(of: &DataType) -> Option<RowType> {
     Some(match of {
         DataType::Null => RowType::Text,

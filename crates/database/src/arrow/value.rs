@@ -1,4 +1,4 @@
-//! Rows of another engine as values of row tables.
+//! Arrow rows as values of row tables.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value,
 
 use super::types::column_type;
 
-/// The kind of values that an Arrow type becomes: that of a column which would hold them, without limits; `None` where a
-/// row table has no such values.
+/// The general type, without limits, of row table values for an Arrow type; `None` if row tables have no such values.
 fn kind(arrow: &DataType) -> Option<RowType> {
     match arrow {
         DataType::Dictionary(_, values) => kind(values),
@@ -22,19 +21,19 @@ fn kind(arrow: &DataType) -> Option<RowType> {
     }
 }
 
-/// Whether values of a column of a query become text by a cast before they are stored in a column of a type.
+/// Whether values of a query's column are cast to text before they are stored in a column of type `to`.
 pub fn becomes_text(from: &Field, to: RowType) -> bool {
     let kind = if *from.data_type() == DataType::Null { None } else { kind(from.data_type()) };
     to.is_text() && kind.is_some_and(|kind| !kind.is_text())
 }
 
-/// An error unless values of a column of a query may be stored in a column of a table.
+/// Checks that values of a query's column may be stored in a column of a table.
 pub fn check_assignment(from: &Field, table: &str, column: &str, to: RowType) -> Result<()> {
     let (name, arrow) = (from.name(), from.data_type());
     match kind(arrow) {
         _ if *arrow == DataType::Null => Ok(()),
         Some(kind) if kind.assigns_to(to) => Ok(()),
-        // It is cast before it comes here.
+        // The query casts it to text.
         Some(_) if to.is_text() => Ok(()),
         Some(_) => user_err!(
             TypeMismatch,
@@ -49,16 +48,16 @@ pub fn check_assignment(from: &Field, table: &str, column: &str, to: RowType) ->
     }
 }
 
-/// A batch of another engine's rows, ready to be taken row by row.
+/// A record batch with access by row.
 pub struct Source {
     columns: Vec<Column>,
 }
 
 impl Source {
-    /// The values of a batch.
+    /// Converts a batch.
     ///
     /// # Errors
-    /// If one of them cannot be held exactly; the error names its column.
+    /// If a value cannot be represented exactly; the error names the column.
     pub fn new(batch: &RecordBatch) -> Result<Self> {
         let schema = batch.schema();
         let columns = schema.fields().iter().zip(batch.columns()).map(|(field, array)| {
@@ -79,7 +78,7 @@ impl Source {
         values.map_err(of_query)
     }
 
-    /// Puts the values of one row in place of others.
+    /// Replaces `values` by the values of one row.
     ///
     /// # Errors
     /// As [`Source::row`].
@@ -96,7 +95,7 @@ fn of_query(error: DataFusionError) -> DataFusionError {
     user_error!(TypeMismatch, "a decimal of the query: {error}")
 }
 
-/// An array as one of the types that row tables have values of.
+/// Casts an array to a type of row table values.
 fn in_row_types(array: &ArrayRef) -> Result<ArrayRef> {
     let to = match (kind(array.data_type()), array.data_type()) {
         (_, DataType::Null) => return Ok(Arc::clone(array)),
@@ -116,7 +115,7 @@ fn in_row_types(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(cast_with_options(array, &to, &CastOptions { safe: false, ..CastOptions::default() })?)
 }
 
-/// An error if a time is finer than row tables hold.
+/// Checks that timestamps are whole microseconds.
 fn whole_microseconds(array: &ArrayRef) -> Result<()> {
     if let DataType::Timestamp(TimeUnit::Nanosecond, _) = array.data_type() {
         let array = array.as_primitive::<TimestampNanosecondType>();

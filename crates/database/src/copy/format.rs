@@ -1,28 +1,28 @@
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption};
 use thermocline_transactions::{Class, Error, Result};
 
-/// How rows are written in a file.
+/// File format of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyFormat {
-    /// Whether it is CSV; otherwise fields have escapes with a backslash.
+    /// CSV; otherwise the text format, with backslash escapes.
     pub is_csv: bool,
-    /// Whether the first row has the names of the columns.
+    /// Whether the first row contains the column names.
     pub has_header: bool,
-    /// Between fields.
+    /// Separator of fields.
     pub delimiter: u8,
     /// Text of NULL.
     pub null: String,
-    /// Around fields of CSV.
+    /// Quote around CSV fields.
     pub quote: u8,
-    /// Before a quote inside of quotes.
+    /// Escape of a quote inside quotes.
     pub escape: u8,
 }
 
 impl CopyFormat {
-    /// Options in `WITH (...)`, or in the words of PostgreSQL before 9.
+    /// Reads options in `WITH (...)`, or in the syntax of PostgreSQL before 9.
     ///
     /// # Errors
-    /// If an option is not supported, is there twice, or does not fit the others.
+    /// Unsupported, repeated and conflicting options.
     pub fn of(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Self> {
         let mut written = Written::default();
         options.iter().try_for_each(|option| written.add(option))?;
@@ -31,7 +31,7 @@ impl CopyFormat {
     }
 }
 
-/// Options as written; `None` where none was.
+/// Options as written; `None` if omitted.
 #[derive(Debug, Default)]
 struct Written {
     is_csv: Option<bool>,

@@ -4,16 +4,16 @@ use thermocline_transactions::{Class, Error, Result};
 
 use super::format::CopyFormat;
 
-/// Bytes that are read at a time.
+/// Read size, in bytes.
 const READ_BYTES: usize = 64 << 10;
-/// The longest row.
+/// Limit on bytes of a row.
 const ROW_BYTES_MAX: usize = 16 << 20;
-/// The most fields of a row, which are more than a table has columns.
+/// Limit on fields of a row, larger than the limit on columns of a table.
 const FIELDS_MAX: usize = 1 << 16;
-/// Ends the rows, alone in a line.
+/// End mark, alone on a line.
 const END_MARK: &[u8] = b"\\.";
 
-/// Reads rows of fields, one after the other, as PostgreSQL's COPY does.
+/// Reader of rows in PostgreSQL's COPY formats.
 ///
 /// ```text
 /// CSV   a,"b ""c"", d",,""        NULL is without quotes: [a] [b "c", d] [NULL] []
@@ -23,24 +23,24 @@ pub struct RowReader<R> {
     input: R,
     format: CopyFormat,
     buffer: Box<[u8]>,
-    /// Part of the buffer that has not been looked at.
+    /// Unread part of the buffer: from `at` to `filled`.
     at: usize,
     filled: usize,
-    /// The line in which the row begins, from 1.
+    /// Line in which the row begins, from 1.
     line: u64,
-    /// The line of the next byte.
+    /// Line of the next byte.
     line_next: u64,
     /// Bytes of the row's fields, without quotes and escapes.
     bytes: Vec<u8>,
-    /// Where each field ends in `bytes`, and whether it is NULL.
+    /// End of each field in `bytes`, and whether it is NULL.
     fields: Vec<(usize, bool)>,
-    /// The field as it stands there, of a format with escapes.
+    /// Current field with its escapes, in the text format.
     raw: Vec<u8>,
     is_over: bool,
 }
 
 impl<R: Read> RowReader<R> {
-    /// Reads from the start of `input`, behind its header if it has one.
+    /// Reads from the start of `input` and skips the header if the format has one.
     ///
     /// # Errors
     /// As [`RowReader::next_row`].
@@ -69,10 +69,10 @@ impl<R: Read> RowReader<R> {
         Ok(reader)
     }
 
-    /// Goes on to the next row; false if there is none.
+    /// Advances to the next row; false at the end.
     ///
     /// # Errors
-    /// If a row is not of the format, is too long, or cannot be read.
+    /// Invalid or too long rows, and I/O errors.
     pub fn next_row(&mut self) -> Result<bool> {
         self.bytes.clear();
         self.fields.clear();
@@ -86,20 +86,20 @@ impl<R: Read> RowReader<R> {
         Ok(!is_marked)
     }
 
-    /// The line in which the row begins, from 1.
+    /// Line in which the row begins, from 1.
     pub const fn line(&self) -> u64 {
         self.line
     }
 
-    /// How many fields the row has.
+    /// Number of fields of the row.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
-    /// A field of the row; `None` if it is NULL, or there is none.
+    /// A field of the row; `None` if it is NULL or missing.
     ///
     /// # Errors
-    /// If it is no text.
+    /// Invalid UTF-8.
     pub fn field(&self, position: usize) -> Result<Option<&str>> {
         let Some((end, false)) = self.fields.get(position).copied() else { return Ok(None) };
         let start = position.checked_sub(1).and_then(|before| self.fields.get(before)).map_or(0, |(end, _)| *end);
@@ -113,7 +113,7 @@ impl<R: Read> RowReader<R> {
         }
     }
 
-    /// Reads a row; true if it is the mark of the end.
+    /// Reads a CSV row; true if it is the end mark.
     fn csv_row(&mut self) -> Result<bool> {
         let (quote, escape, delimiter) = (self.format.quote, self.format.escape, self.format.delimiter);
         let (mut is_quoted, mut was_quoted) = (false, false);
@@ -155,7 +155,7 @@ impl<R: Read> RowReader<R> {
         !was_quoted && self.fields.len() == 1 && self.bytes == END_MARK
     }
 
-    /// The same for fields with escapes.
+    /// Reads a row of the text format; true if it is the end mark.
     fn text_row(&mut self) -> Result<bool> {
         self.raw.clear();
         loop {
@@ -179,7 +179,7 @@ impl<R: Read> RowReader<R> {
         }
     }
 
-    /// Character that a backslash sequence stands for.
+    /// Reads the rest of a backslash sequence and appends its character.
     fn escaped(&mut self) -> Result<()> {
         self.raw.push(b'\\');
         let Some(byte) = self.take()? else { return self.push(b'\\') };
@@ -208,7 +208,7 @@ impl<R: Read> RowReader<R> {
         self.push(meant)
     }
 
-    /// A number of which the first digit is known, and up to `more` follow.
+    /// Reads up to `more` digits behind the first one and returns the number.
     fn digits(&mut self, first: u8, base: u8, more: usize) -> Result<u8> {
         let mut number = first;
         for _ in 0..more {
@@ -249,7 +249,7 @@ impl<R: Read> RowReader<R> {
         Ok(())
     }
 
-    /// Whether a byte that has been taken ends the line, with the one behind it if they are two.
+    /// Whether the byte just taken ends the line; takes the second byte of CR LF.
     fn ends_line(&mut self, byte: u8) -> Result<bool> {
         match byte {
             b'\n' => {}
@@ -313,7 +313,7 @@ mod tests {
         CopyFormat { is_csv, has_header: false, delimiter, null, quote: b'"', escape: b'"' }
     }
 
-    /// The rows, each with its line, and why there are no more.
+    /// The rows, each with its line, and the error that ends them.
     fn rows(text: &[u8], format: CopyFormat) -> (Vec<String>, Option<String>) {
         let mut rows = vec![];
         let mut reader = match RowReader::new(text, format) {

@@ -5,10 +5,10 @@ use thermocline_transactions::types::{DataType, Value, ValueRef, cast};
 
 use super::format::CopyFormat;
 
-/// Bytes that are written at a time.
+/// Write size, in bytes.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Writes rows as PostgreSQL's COPY does.
+/// Writer of rows in PostgreSQL's COPY formats.
 pub struct RowWriter<W> {
     output: W,
     format: CopyFormat,
@@ -16,7 +16,7 @@ pub struct RowWriter<W> {
 }
 
 impl<W: Write> RowWriter<W> {
-    /// Writes a header first if the format has one.
+    /// Begins with a header if the format has one.
     pub fn new<'n>(output: W, format: CopyFormat, names: impl Iterator<Item = &'n str>) -> Self {
         let mut writer = Self { output, format, lines: Vec::with_capacity(WRITE_BYTES) };
         if writer.format.has_header {
@@ -33,7 +33,7 @@ impl<W: Write> RowWriter<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// If a value has no text, or it cannot be written.
+    /// If a value has no text form, or on I/O errors.
     pub fn push_row(&mut self, values: &[ValueRef<'_>]) -> RowResult<io::Result<()>> {
         for (position, value) in values.iter().enumerate() {
             self.begin_field(position);
@@ -51,10 +51,10 @@ impl<W: Write> RowWriter<W> {
         Ok(if self.lines.len() >= WRITE_BYTES { self.write() } else { Ok(()) })
     }
 
-    /// Writes what is left.
+    /// Writes the rest of the buffer and flushes.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// I/O errors.
     pub fn finish(mut self) -> io::Result<()> {
         self.write()?;
         self.output.flush()
@@ -79,7 +79,7 @@ impl<W: Write> RowWriter<W> {
     fn push_csv(&mut self, text: &str, is_alone: bool) {
         let CopyFormat { quote, escape, delimiter, .. } = self.format;
         let splits = |byte: u8| byte == quote || byte == delimiter || matches!(byte, b'\n' | b'\r');
-        // Alone in a line it would end the rows.
+        // Alone on a line, it would be the end mark.
         let is_quoted = text == self.format.null || text.bytes().any(splits) || is_alone && text == "\\.";
         if !is_quoted {
             self.lines.extend_from_slice(text.as_bytes());

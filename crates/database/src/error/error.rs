@@ -5,11 +5,11 @@ use thermocline_types::{Class, Error as SqlError};
 
 use super::translate::{of_syntax, translated};
 
-/// The result of everything in this crate that can fail.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error: SQLSTATE, a message that names object and cause, and, where there are any, the place in the
-/// statement, the object, and a hint.
+/// An error: SQLSTATE, a message that names object and cause, and optionally the position in the statement, the object,
+/// and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(pub(super) Box<Inner>);
 
@@ -17,35 +17,35 @@ pub struct Error(pub(super) Box<Inner>);
 pub(super) struct Inner {
     pub sqlstate: Box<str>,
     pub message: Box<str>,
-    /// The table, column, function, setting or node that it is about.
+    /// The table, column, function, setting or node that it concerns.
     pub object: Option<Box<str>>,
     pub hint: Option<Box<str>>,
     pub position: Option<Position>,
 }
 
-/// A place in a statement.
+/// A position in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// In the script that the statement is of, from 1.
+    /// Line in the script, from 1.
     pub line: u64,
-    /// Characters, from 1.
+    /// Column in characters, from 1.
     pub column: u64,
-    /// The statement's part of the line, without what other statements have there.
+    /// The statement's part of the line, without other statements.
     pub text: Box<str>,
-    /// The column in which that begins, from 1.
+    /// Column in which `text` begins, from 1.
     pub start: u64,
 }
 
 /// Reaction of the caller to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The same statement, or its transaction, may work later.
+    /// Retry the statement or its transaction later.
     Retry,
-    /// The statement, its data or its time limit has to change.
+    /// Change the statement, its data or its time limit.
     Correct,
-    /// It is a defect of the database or of the system around it.
+    /// Report a defect of the database or its system.
     Report,
-    /// The database cannot go on as it is.
+    /// Stop: the database cannot continue.
     Stop,
 }
 
@@ -72,55 +72,55 @@ impl Error {
         Self(Box::new(Inner { sqlstate, message, object: None, hint: None, position: None }))
     }
 
-    /// The same with the name of what it is about.
+    /// Sets the object.
     #[must_use]
     pub fn about(mut self, object: impl Into<Box<str>>) -> Self {
         self.0.object = Some(object.into());
         self
     }
 
-    /// The same with a hint, unless it has one.
+    /// Sets the hint unless there is one.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.0.hint.get_or_insert_with(|| hint.into());
         self
     }
 
-    /// The same with a place, unless it has one.
+    /// Sets the position unless there is one.
     #[must_use]
     pub fn at(mut self, position: Position) -> Self {
         self.0.position.get_or_insert(position);
         self
     }
 
-    /// The same with what is around it in front of its message.
+    /// Prepends context to the message.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message).into();
         self
     }
 
-    /// The five characters that clients go by.
+    /// SQLSTATE: five characters.
     pub fn sqlstate(&self) -> &str {
         &self.0.sqlstate
     }
 
-    /// Message, in one sentence.
+    /// Message: one sentence.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Object that it concerns; `None` where the message names none.
+    /// Object that it concerns; `None` if unknown.
     pub fn object(&self) -> Option<&str> {
         self.0.object.as_deref()
     }
 
-    /// Hint: a likely intention, or a way to mend it.
+    /// Hint: a likely intention, or a remedy.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Where in the statement it is.
+    /// Position in the statement; `None` if unknown.
     pub fn position(&self) -> Option<&Position> {
         self.0.position.as_ref()
     }
@@ -174,7 +174,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// For code that computes with DataFusion's results; it comes out of [`Error::from`] as it went in.
+/// For code that uses DataFusion's result type; [`Error::from`] returns the original error.
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
         Self::External(Box::new(error))

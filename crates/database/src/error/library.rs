@@ -1,11 +1,11 @@
-//! Messages of the libraries below: what they mean in SQL.
+//! Translation of DataFusion's and Arrow's messages to SQL terms.
 
 use thermocline_types::Class;
 
 use super::error::Error;
 use super::translate::{internal, meant};
 
-/// A message as ours; `otherwise` is the SQLSTATE of one that is not known.
+/// Translates a message; unknown ones get the SQLSTATE `otherwise`.
 pub(super) fn of_message(message: &str, otherwise: &str) -> Error {
     let message = without_kinds(message);
     known(message)
@@ -115,7 +115,7 @@ fn known(message: &str) -> Option<Error> {
     None
 }
 
-/// Window functions, which need OVER.
+/// Window functions, which require OVER.
 const WINDOW_FUNCTIONS: [&str; 11] = [
     "row_number",
     "rank",
@@ -130,7 +130,7 @@ const WINDOW_FUNCTIONS: [&str; 11] = [
     "nth_value",
 ];
 
-/// Names of error kinds that say nothing to a user.
+/// Prefixes of error kinds, which are meaningless to users.
 const KINDS: [&str; 14] = [
     "Error during planning: ",
     "Execution error: ",
@@ -156,10 +156,10 @@ fn without_kinds(message: &str) -> &str {
     text
 }
 
-/// Endings of a library's messages that concern its own code.
+/// Beginnings of the tail of a message that concerns the library's code.
 const OF_ITS_CODE: [&str; 3] = ["\nThis issue was likely caused by a bug in", "\n\nbacktrace:", "\nbacktrace:"];
 
-/// Names of types in the libraries, and in SQL. Longer ones first.
+/// Type names of the libraries and in SQL, longer ones first.
 const TYPES: [(&str, &str); 27] = [
     ("LargeUtf8", "text"),
     ("Utf8View", "text"),
@@ -190,8 +190,8 @@ const TYPES: [(&str, &str); 27] = [
     ("Null", "unknown"),
 ];
 
-/// A library's text without what it says of its own code and with SQL's names of types: literals as they are written,
-/// and no more than a few thousand characters.
+/// Makes a library's text readable: removes parts about its own code, translates type names, writes literals plainly,
+/// and limits the length.
 pub(super) fn plain(text: &str) -> String {
     let mut text = without_kinds(text);
     for end in OF_ITS_CODE {
@@ -242,18 +242,18 @@ fn is_in_word(rest: &str) -> bool {
     rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
-/// The value of a literal that is written as `(value)` behind its type, and what follows. Types' own parentheses hold
-/// numbers of digits with a comma.
+/// The value of a literal, written as `(value)` behind its type, and the rest of the text. Parentheses that belong to a
+/// type contain a comma.
 fn literal(behind: &str) -> Option<(&str, &str)> {
     let inside = behind.strip_prefix('(')?;
     let (value, rest) = inside.split_once(')')?;
     (!value.contains(", ") || value.starts_with('"')).then_some((value.trim_matches('"'), rest))
 }
 
-/// Characters of a message, which may have a user's values in it.
+/// Limit on characters of a message, which may contain user data.
 const MESSAGE_CHARACTERS_MAX: usize = 4000;
 
-/// A text, without its middle if it is long.
+/// Removes the middle of a long text.
 fn shortened(text: &str) -> String {
     let count = text.chars().count();
     if count <= MESSAGE_CHARACTERS_MAX {

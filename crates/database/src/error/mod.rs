@@ -1,4 +1,4 @@
-//! One error for everything that can go wrong in a database.
+//! The single error type of the database.
 //!
 //! ```text
 //! row engine:       types::Error ----------------+
@@ -6,7 +6,7 @@
 //! storage nodes:    NodeError -------------------+
 //! ```
 //!
-//! DataFusion's and Arrow's errors are translated here and nowhere else: their texts name parts of a library.
+//! Only this module translates errors of DataFusion and Arrow, whose texts name parts of the library.
 
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod error;

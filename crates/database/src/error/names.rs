@@ -1,4 +1,5 @@
-/// The candidate that is most like a name, if one is like it: a typing error or two away, or the same but for case.
+/// The most similar candidate, ignoring case, if it is within a few typing errors: none for names of up to 2
+/// characters, 1 up to 5, 2 up to 8, else 3.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let measured = candidates.into_iter().map(|candidate| (distance(&name, &candidate.to_lowercase()), candidate));
@@ -12,11 +13,10 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     (distance <= most).then_some(candidate)
 }
 
-/// Characters that are compared.
+/// Limit on compared characters.
 const CHARACTERS_MAX: usize = 64;
 
-/// Insertions, deletions, replacements and swaps of neighbours that make one name of another (optimal string
-/// alignment).
+/// Edit distance with transpositions of neighbours (optimal string alignment).
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().take(CHARACTERS_MAX).collect();
     let to: Vec<char> = to.chars().take(CHARACTERS_MAX).collect();

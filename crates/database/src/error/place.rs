@@ -1,4 +1,4 @@
-//! Where in a statement an error is, and what may have been meant there.
+//! Positions and hints of errors.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
@@ -8,7 +8,7 @@ use super::error::{Error, Position};
 use super::names::nearest;
 use super::translate::{END, meant};
 
-/// Names of a database that a user may have meant.
+/// Names in a database, for hints.
 pub trait Known {
     /// Names of tables and views.
     fn tables(&self) -> Vec<String>;
@@ -18,7 +18,7 @@ pub trait Known {
     fn functions(&self) -> Vec<String>;
 }
 
-/// Statements begin with these words.
+/// First words of statements.
 const BEGINNINGS: [&str; 32] = [
     "ALTER",
     "ANALYZE",
@@ -55,11 +55,10 @@ const BEGINNINGS: [&str; 32] = [
 ];
 
 impl Error {
-    /// The error with its place in the statement `text`, which begins at `at` in its script, and with what may have
-    /// been meant.
+    /// Adds a position and a hint. `text` is the statement, which begins at `at` in its script.
     #[must_use]
     pub(crate) fn explained(self, text: &str, at: Location, known: &dyn Known) -> Self {
-        // Errors of data, limits and the system have no place in the text, which may be long.
+        // Errors of data, limits and the system have no position; the text may be long.
         if !matches!(self.sqlstate().get(..2), Some("42" | "26")) {
             return self;
         }
@@ -74,7 +73,7 @@ impl Error {
             let text = text.lines().nth(number).unwrap_or_default().into();
             Position { line, column, text, start: if line == at.line { at.column } else { 1 } }
         };
-        // Of a place in the statement, that in the script.
+        // Converts a location in the statement to a position in the script.
         let place_of = |token: &TokenWithSpan| {
             let Location { line, column } = token.span.start;
             place(line + at.line - 1, if line == 1 { column + at.column - 1 } else { column })
@@ -86,7 +85,7 @@ impl Error {
             return self;
         }
         if let Some(position) = &mut self.0.position {
-            // The parser's, which is that of the script already, or of the token behind what it found.
+            // The parser's position refers to the script already; it may be that of the token behind the one it names.
             let (line, column) = (position.line, position.column);
             *position = place(line, column);
             let column = if line == at.line { column + 1 - at.column } else { column };
@@ -109,14 +108,14 @@ impl Error {
         let Some(name) = self.named().filter(|_| is_in_text) else { return self };
         let find =
             |name: &str| tokens.iter().find(|token| matches!(&token.token, Token::Word(word) if is_named(word, name)));
-        // Of `t.c`, `c`.
+        // For `t.c`, `c`.
         let found = find(&name).or_else(|| name.rsplit_once('.').and_then(|(_, last)| find(last)));
         let Some(token) = found else { return self };
         self.0.object.get_or_insert_with(|| name.into());
         self.at(place_of(token))
     }
 
-    /// The name that it is about.
+    /// The name that the error concerns.
     fn named(&self) -> Option<String> {
         if let Some(object) = self.object() {
             return Some(object.to_owned());

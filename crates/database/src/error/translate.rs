@@ -10,7 +10,7 @@ use super::error::{Error, Position};
 use super::library::{of_message, plain};
 use super::names::nearest;
 
-/// A library's error as ours. One that was ours before comes out as it went in.
+/// Translates a DataFusion error; returns wrapped errors of ours unchanged.
 pub(super) fn translated(error: &DataFusionError) -> Error {
     match error {
         DataFusionError::Context(context, inner) => in_context(context, translated(inner)),
@@ -40,13 +40,13 @@ pub(super) fn translated(error: &DataFusionError) -> Error {
     }
 }
 
-/// The error of a defect of ours.
+/// An internal error.
 pub(super) fn internal(what: &str) -> Error {
     Error::new("XX000", format!("internal error: {}", plain(what)))
         .with_hint("this is a defect of Thermocline: please report it with the statement")
 }
 
-/// The error in what it is part of; a library's words for its own parts are left out.
+/// Adds context to an error, except names of the library's own parts.
 fn in_context(context: &str, error: Error) -> Error {
     let is_of_library = context.starts_with("Optimizer rule '")
         || context.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
@@ -56,12 +56,12 @@ fn in_context(context: &str, error: Error) -> Error {
     if is_of_library { error } else { error.context(context) }
 }
 
-/// Translation of a boxed error, if it is one of ours.
+/// Translates a boxed error.
 fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
     source(error).unwrap_or_else(|| of_message(&error.to_string(), "58000"))
 }
 
-/// The first error in a chain that is one of ours.
+/// The first of our errors in a chain of sources.
 fn source(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let mut current = Some(error);
     while let Some(error) = current {
@@ -124,7 +124,7 @@ fn of_io(error: &std::io::Error) -> Error {
 }
 
 fn out_of_memory(message: &str) -> Error {
-    // Which operators have how much is of use to whoever sizes the machine.
+    // Keeps the memory use of operators, which helps to size the machine.
     Error::new("53200", format!("out of memory: {}", plain(message)))
         .with_hint("ALTER DATABASE SET query_memory_limit, or let fewer queries run at once with queries_in_flight")
 }
@@ -147,7 +147,7 @@ fn of_arrow(error: &ArrowError) -> Error {
     }
 }
 
-/// A message of the parser, which ends with the place.
+/// Translates a parser error, whose message ends with the position.
 fn of_parser(error: &ParserError) -> Error {
     let message = match error {
         ParserError::RecursionLimitExceeded => {
@@ -158,7 +158,7 @@ fn of_parser(error: &ParserError) -> Error {
     of_syntax(message)
 }
 
-/// An error of syntax, of which the message may end with the place.
+/// Makes a syntax error from a message that may end with the position.
 pub(super) fn of_syntax(message: &str) -> Error {
     let placed = message.rsplit_once(" at Line: ").and_then(|(before, place)| {
         let (line, column) = place.split_once(", Column: ")?;
@@ -178,10 +178,10 @@ pub(super) fn of_syntax(message: &str) -> Error {
     }
 }
 
-/// The parser's words for the end of a statement.
+/// End of a parser message about the end of a statement.
 pub(super) const END: &str = "found: the end";
 
-/// The text with a small letter first, unless its first word is one of SQL.
+/// The text with its first letter in lower case, unless it begins with a word in capitals, such as an SQL keyword.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
@@ -227,7 +227,7 @@ fn no_column(field: &Column, valid: &[Column]) -> Error {
     }
 }
 
-/// A likely intended name, as it has to be written.
+/// The hint for a likely intended name, quoted if necessary.
 pub(super) fn meant(name: &str) -> String {
     let plain =
         name.chars().enumerate().all(|(at, c)| c.is_ascii_lowercase() || c == '_' || (at > 0 && c.is_ascii_digit()));

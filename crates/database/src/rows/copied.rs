@@ -3,27 +3,27 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use thermocline_transactions::schema::{TableDefinition, TableId};
 
-/// Statements that have written a table before it counts as written often: those of a table that is filled once and
-/// then read are fewer, unless each of its rows has a statement of its own.
+/// Number of writing statements from which a table counts as written often. A table that is filled once and then read
+/// has fewer, unless each row is inserted by its own statement.
 const OFTEN: u64 = 1000;
 
-/// Notices, once for each table and process, about tables without PARTITION BY, of which every executor
-/// partition has a copy.
+/// Notices about tables without PARTITION BY, which every executor partition copies; each is given once per table and
+/// process.
 ///
 /// ```text
 /// CREATE TABLE --> notice: what it costs
 /// statements that write it: 1, 2, ... OFTEN --> notice: it is written often
 /// ```
 ///
-/// Writes of procedures are not counted: they are prepared, and do not tell which tables they have written.
+/// Writes of procedures are not counted: their statements do not report the tables that they write.
 #[derive(Debug, Default)]
 pub struct CopiedTables {
-    /// How many statements have written each.
+    /// Number of writing statements, by table.
     written: Mutex<HashMap<TableId, u64>>,
 }
 
 impl CopiedTables {
-    /// Tells of a table that has been created, if there are several partitions.
+    /// Gives a notice about a new table if there are several partitions.
     pub fn created(&self, table: &TableDefinition, partitions: u16) {
         if !is_copied(table, partitions) {
             return;
@@ -32,7 +32,7 @@ impl CopiedTables {
         tracing::warn!("{}", at_first(&table.name, partitions));
     }
 
-    /// Counts a statement that has written a table, and tells of it when there were many.
+    /// Counts a statement that has written a table; gives a notice when it is written often.
     pub fn written(&self, table: &TableDefinition, partitions: u16) {
         if !is_copied(table, partitions) {
             return;

@@ -7,12 +7,12 @@ use thermocline_transactions::disk::{DirectoryLock, Disk, RealDisk};
 
 use crate::bridge::external;
 
-/// Where in a database's directory row tables are.
+/// Directory of row tables within a database directory.
 pub const ROWS: &str = "rows";
-/// The file that a process locks which has the database; it stays.
+/// The lock file of the process that has the database open; it is never removed.
 pub const LOCK: &str = "lock";
 
-/// A database directory that this process has to itself.
+/// A database directory locked by this process.
 ///
 /// ```text
 /// DB/lock          held while the database is open; says which process has it
@@ -28,10 +28,10 @@ pub struct DatabaseFiles {
 }
 
 impl DatabaseFiles {
-    /// Takes a directory, which is made if it is not there.
+    /// Locks a directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made or written, or if another process has it; the error names it.
+    /// If it cannot be created or written, or another process has it open, which the error names.
     pub fn open(path: &Path) -> Result<Self> {
         if path.is_file() {
             return exec_err!("database {}: it is a file, not a directory", path.display());
@@ -40,10 +40,10 @@ impl DatabaseFiles {
         Self::open_existing(path)
     }
 
-    /// Takes a directory that is there.
+    /// Locks an existing directory.
     ///
     /// # Errors
-    /// As [`DatabaseFiles::open`], and if it is not there.
+    /// As [`DatabaseFiles::open`], and if it does not exist.
     pub fn open_existing(path: &Path) -> Result<Self> {
         let lock = RealDisk::open(path).and_then(|disk| disk.lock()).map_err(external)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
@@ -54,10 +54,10 @@ impl DatabaseFiles {
         &self.path
     }
 
-    /// Its external tables, views and their indexes.
+    /// The catalog: external tables, views and their indexes.
     ///
     /// # Errors
-    /// If the directory is gone and cannot be made again.
+    /// If the directory was removed and cannot be created again.
     pub fn catalog(&self) -> Result<SqlFile> {
         SqlFile::catalog(&self.path)
     }
@@ -67,23 +67,23 @@ impl DatabaseFiles {
         self.path.join(ROWS)
     }
 
-    /// Whether there is one.
+    /// Whether the directory of row tables exists.
     pub fn has_rows(&self) -> bool {
         self.rows().exists()
     }
 
-    /// The directory of row tables as the row engine uses it, made if it is not there.
+    /// The directory of row tables, opened for the row engine and created if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn disk(&self) -> thermocline_transactions::Result<Arc<dyn Disk>> {
         Ok(Arc::new(RealDisk::open_or_create(self.rows())?))
     }
 
-    /// Removes what a database has in its directory, of one that was never whole.
+    /// Removes the contents of the directory, for a database that was never complete.
     ///
     /// # Errors
-    /// If something cannot be removed.
+    /// If a file cannot be removed.
     pub fn clear(&self) -> std::io::Result<()> {
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;

@@ -7,31 +7,31 @@ use thermocline_transactions::{Error, Result};
 
 use super::files::ROWS;
 
-/// The name of the file.
+/// File name.
 const FILE: &str = "rows.id";
 /// Version that this program writes, and the newest that it reads.
 const VERSION: u32 = 2;
-/// Bytes of the file at most.
+/// Limit on bytes of the file.
 const BYTES_MAX: u64 = 4096;
 
-/// Mark in a database's directory of which database its row tables are.
+/// Identity of the row tables in a database directory.
 ///
-/// Without it a database whose `rows` is gone would open as one that never had row tables. Written once, when the
-/// row engine is first started or before a backup is restored; from then on the [`Control`] of `rows`, which says
-/// how far there is a log, has to name the same database.
+/// Without the mark, a database whose `rows` was deleted would open as one that never had row tables. It is written
+/// once, when the row engine is first started or before a backup is restored; from then on the [`Control`] of `rows`,
+/// which records how far the log reaches, has to name the same database.
 ///
-/// Version 1 had a line more, which is passed over.
+/// Version 1 had an additional line, which is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowMark {
-    /// The database whose files have to be there.
+    /// The database whose files must exist.
     pub database: DatabaseId,
 }
 
 impl RowMark {
-    /// Reads that of a database's directory; `None` if there is none.
+    /// Reads the mark of a database directory; `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be read, or is of a newer version.
+    /// If the file cannot be read, or has a newer version.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(FILE);
         if !path.exists() {
@@ -62,7 +62,7 @@ impl RowMark {
         Ok(Some(Self { database: DatabaseId(id) }))
     }
 
-    /// Writes it into a database's directory, so that a crash leaves the old one or the new one.
+    /// Writes the mark atomically: a crash leaves the old one or the new one.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -75,11 +75,10 @@ impl RowMark {
         write_file_whole(&RealDisk::open(directory)?, FILE, text.as_bytes())
     }
 
-    /// An error that says what is missing, unless the rows of the database are in its directory. What is missing
-    /// of them is said by those who open them.
+    /// Checks that the row tables of this database exist in its directory. Opening them checks that they are complete.
     ///
     /// # Errors
-    /// As said, and if the directory cannot be read.
+    /// If they are missing or belong to another database, or the directory cannot be read.
     pub fn check(self, directory: &Path) -> Result<()> {
         let rows = directory.join(ROWS);
         let wrong = if !rows.exists() {
@@ -92,7 +91,7 @@ impl RowMark {
                     format!("{} is of database {other}, not of {own}", rows.display())
                 }
                 Ok(None) => format!("{} is missing", rows.join(CONTROL).display()),
-                // The other files may still say more.
+                // Opening reports damage in more detail.
                 Err(Error::Corrupt(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }

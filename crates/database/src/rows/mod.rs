@@ -1,4 +1,4 @@
-//! Row tables, and how DataFusion sees them.
+//! Row tables as DataFusion tables.
 //!
 //! ```text
 //!  plan: RowTable::scan -----> RowScanExec    (one for each time that a table is named)

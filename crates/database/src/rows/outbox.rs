@@ -13,12 +13,12 @@ use thermocline_transactions::{Error, Result};
 
 use crate::arrow::Column;
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 8192;
 /// Bytes of text after which a batch is complete with fewer rows.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Batches of one partition that the query has not taken yet, charged to the query.
+/// Queue of batches of one partition, charged to the query.
 pub struct Outbox {
     batches: Mutex<VecDeque<(RecordBatch, usize)>>,
     memory: MemoryReservation,
@@ -31,12 +31,12 @@ impl fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    /// An empty one.
+    /// An empty queue.
     pub fn new(memory: MemoryReservation) -> Self {
         Self { batches: Mutex::default(), memory }
     }
 
-    /// The next batch, if there is one.
+    /// Takes the next batch, if there is one.
     pub fn take(&self) -> Option<RecordBatch> {
         let (batch, bytes) = self.batches.lock().pop_front()?;
         self.memory.shrink(bytes);
@@ -54,12 +54,12 @@ impl Outbox {
     }
 }
 
-/// Copies some columns of rows into batches, in the thread of their partition.
+/// Copies columns of rows into batches, on the thread of their partition.
 pub struct BatchSink {
-    /// For messages.
+    /// Name of the table, for messages.
     table: Box<str>,
     schema: SchemaRef,
-    /// Positions in the table, with their arrays.
+    /// Columns by position in the table, with their builders.
     columns: Vec<(usize, Column)>,
     rows: usize,
     bytes: usize,

@@ -6,26 +6,26 @@ use datafusion::prelude::SessionConfig;
 use super::row_session::RowSession;
 use super::snapshot::QuerySnapshot;
 
-/// The part of one query in the row engine: whose session it is of, and what its scans share. It is an extension of the
+/// Row engine context of one query: its session, and the snapshot that its scans share. Stored as an extension of the
 /// configuration that the query is planned with.
 #[derive(Debug)]
 pub struct RowQuery {
-    /// The session.
+    /// Session.
     pub session: RowSession,
     /// Snapshot that its scans share.
     pub snapshot: QuerySnapshot,
 }
 
 impl RowQuery {
-    /// That of a query which this session runs now.
+    /// The context of a new query of this session.
     pub fn new(session: RowSession) -> Self {
         Self { session, snapshot: QuerySnapshot::default() }
     }
 
-    /// That of the query which is planned with this configuration.
+    /// The context in this configuration.
     ///
     /// # Errors
-    /// If no session runs it, which is a bug.
+    /// If there is none, which is a bug.
     pub fn of(config: &SessionConfig) -> Result<Arc<Self>> {
         let query = config.get_extension::<Self>();
         query.ok_or_else(|| {

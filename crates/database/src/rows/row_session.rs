@@ -11,10 +11,9 @@ use thermocline_transactions::schema::Schema;
 use super::store::RowStore;
 use crate::bridge::{blocking, external};
 
-/// One session's part in the row engine: its transaction, if it has begun one. The row engine is
-/// started when something is first run in it.
+/// Row engine side of a session, with its open transaction. The row engine is started by the first statement.
 ///
-/// Whatever waits for partitions runs on a thread for blocking work.
+/// Work that waits for partitions runs on threads for blocking work.
 #[derive(Clone)]
 pub struct RowSession {
     shared: Arc<Shared>,
@@ -24,11 +23,11 @@ struct Shared {
     store: Arc<RowStore>,
     /// `None` before the first statement.
     session: Mutex<Option<Session>>,
-    /// Interrupt of the running statement; `None` if none runs.
+    /// Interrupt of the running statement; `None` if idle.
     running: Mutex<Option<Arc<Interrupt>>>,
     /// Whether a transaction is open, as of the last statement.
     in_transaction: AtomicBool,
-    /// Whether it takes nothing but `ROLLBACK`.
+    /// Whether the transaction has failed and accepts only `ROLLBACK`.
     has_failed: AtomicBool,
 }
 
@@ -39,7 +38,7 @@ impl fmt::Debug for RowSession {
 }
 
 impl RowSession {
-    /// A session of this engine.
+    /// A session of this row engine.
     pub fn new(store: Arc<RowStore>) -> Self {
         let shared = Shared {
             store,
@@ -51,21 +50,21 @@ impl RowSession {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The engine.
+    /// The row engine.
     pub fn store(&self) -> &Arc<RowStore> {
         &self.shared.store
     }
 
-    /// Waits until the row engine is not being recovered any more.
+    /// Waits for the end of recovery.
     ///
     /// # Errors
-    /// Why it could not be, or that `interrupt` has stopped the wait.
+    /// The error of recovery, or of `interrupt`.
     pub async fn recovered(&self, interrupt: &Arc<Interrupt>) -> Result<()> {
         let (store, interrupt) = (Arc::clone(self.store()), Arc::clone(interrupt));
         blocking(move || store.recovered(&interrupt)).await?.map_err(external)
     }
 
-    /// All definitions of row tables as they are now; none while they are being [recovered](RowSession::recovered).
+    /// The current definitions of row tables; empty during [recovery](RowSession::recovered).
     pub fn schema(&self) -> Schema {
         self.shared.store.schema()
     }
@@ -75,19 +74,19 @@ impl RowSession {
         self.shared.in_transaction.load(Ordering::Relaxed)
     }
 
-    /// Whether a transaction is open that takes nothing but `ROLLBACK`.
+    /// Whether an open transaction has failed and accepts only `ROLLBACK`.
     pub fn has_failed(&self) -> bool {
         self.shared.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Stops the statement that runs; false if none does.
+    /// Stops the running statement; false if idle.
     pub fn cancel(&self) -> bool {
         let running = self.shared.running.lock();
         running.as_ref().map(|interrupt| interrupt.stop(Cause::User)).is_some()
     }
 
-    /// Runs a statement, which `interrupt` stops, [`RowSession::cancel`], and dropping this; in that case nobody
-    /// hears what became of it.
+    /// Runs a statement. It is stopped by `interrupt`, by [`RowSession::cancel`], or by dropping the future, in which
+    /// case its outcome is unknown.
     ///
     /// # Errors
     /// As [`RowSession::run`].
@@ -100,11 +99,11 @@ impl RowSession {
         self.until(interrupt, work).await
     }
 
-    /// Has work done that goes on without the session, which a query that feeds it may need. What stops it is as in
+    /// Runs work that does not occupy the session, which the query that feeds it may need. Stopped as in
     /// [`RowSession::statement`].
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub async fn without_session<T: Send + 'static>(
         &self,
         interrupt: &Arc<Interrupt>,
@@ -117,8 +116,8 @@ impl RowSession {
         result?.map_err(external)
     }
 
-    /// Does the row engine's part of a query of the analytic engine, which looks after its time: dropping this
-    /// stops it, as the query is stopped.
+    /// Runs the row engine part of an analytic query. The analytic engine enforces the time limit: it drops this
+    /// future, which stops the work.
     ///
     /// # Errors
     /// As [`RowSession::run`].
@@ -141,10 +140,10 @@ impl RowSession {
         result
     }
 
-    /// Has something done that waits for nobody else.
+    /// Runs uninterruptible work.
     ///
     /// # Errors
-    /// Those of `work`, and if the row engine cannot be started.
+    /// Errors of `work`, and if the row engine cannot be started.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
@@ -153,16 +152,16 @@ impl RowSession {
         blocking(move || shared.run(work)).await?.map_err(external)
     }
 
-    /// Ends the session, which rolls back its transaction.
+    /// Ends the session and rolls back its transaction.
     ///
     /// # Errors
-    /// If it panics, which is a bug.
+    /// If the rollback panics, which is a bug.
     pub async fn close(&self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         blocking(move || drop(shared.session.lock().take())).await
     }
 
-    /// Ends the transaction, if one is open, as an error of a statement does.
+    /// Marks an open transaction as failed, like an error of a statement.
     pub async fn fail(&self) {
         if self.in_transaction() {
             let shared = Arc::clone(&self.shared);
@@ -179,7 +178,7 @@ impl RowSession {
     }
 }
 
-/// Stops a statement that nobody waits for any more.
+/// Guard that stops a statement whose future is dropped.
 struct StopOnDrop<'a> {
     shared: &'a Shared,
     interrupt: &'a Arc<Interrupt>,

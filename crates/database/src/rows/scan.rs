@@ -24,29 +24,29 @@ use super::outbox::Outbox;
 use super::snapshot::Registered;
 use crate::bridge::{blocking, external};
 
-/// Rows that a partition looks at between two of its transactions: well below a millisecond.
+/// Rows that a partition scans between two transactions: well below a millisecond.
 const STEP_ROWS: u32 = 2048;
-/// How long a partition is left alone that has no time.
+/// Delay before the next attempt on a busy partition.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
 
-/// Reads a row table, as of the moment at which the query's snapshot began.
+/// Scan of a row table as of the query's snapshot.
 ///
-/// One output partition for each executor partition. Rows stream: what is not taken yet and what changes
-/// meanwhile is held on the query's account.
+/// It has one output partition for each executor partition. Rows are streamed; pending batches, and old versions of
+/// rows that change during the scan, are charged to the query.
 #[derive(Debug, Clone)]
 pub struct RowScanExec {
     from: Registered,
     rows: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Whether the plan runs several times, as the recursive part of a query does: the first time keeps
-    /// the rows for the others.
+    /// Whether the plan runs repeatedly, as in the recursive part of a query; the first run keeps the rows for the
+    /// others.
     repeats: bool,
     kept: Arc<Vec<OnceCell<Vec<RecordBatch>>>>,
 }
 
 impl RowScanExec {
-    /// A scan of about so many rows.
+    /// A scan of about `rows` rows.
     pub fn new(from: Registered, rows: usize) -> Self {
         let partitions = from.request.outboxes.len();
         let properties = PlanProperties::new(
@@ -60,7 +60,7 @@ impl RowScanExec {
         Self { from, rows, properties: Arc::new(properties), metrics, repeats: false, kept }
     }
 
-    /// The rows of a partition, once.
+    /// Reads the rows of a partition; possible once.
     fn read(&self, partition: usize) -> Result<impl futures::Stream<Item = Result<RecordBatch>> + Send + use<>> {
         let outbox = self.from.request.outboxes.get(partition).cloned();
         let outbox = outbox.ok_or_else(|| exec_datafusion_err!("there is no partition {partition} of a row scan"))?;
@@ -76,12 +76,12 @@ impl RowScanExec {
     }
 }
 
-/// A partition's rows on their way.
+/// State of reading a partition.
 struct Reading {
     from: Registered,
     partition: usize,
     outbox: Arc<Outbox>,
-    /// `None` before it has begun, and once all rows are in the outbox.
+    /// `None` before the start, and when all rows are in the outbox.
     reader: Option<TableReader>,
     begun: bool,
 }
@@ -182,7 +182,7 @@ impl ExecutionPlan for RowScanExec {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let partitions = self.from.request.outboxes.len().max(1);
         let rows = if args.partition().is_some() { self.rows / partitions } else { self.rows };
-        // Of the planning, not of the moment that is read.
+        // Estimated at planning, before the snapshot begins.
         statistics.num_rows = Precision::Inexact(rows);
         Ok(Arc::new(statistics))
     }

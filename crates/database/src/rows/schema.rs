@@ -9,14 +9,14 @@ use super::store::RowStore;
 use super::table::RowTable;
 use crate::bridge::{blocking, external};
 
-/// Row tables, by name.
+/// Schema provider of row tables.
 #[derive(Debug)]
 pub struct RowSchema {
     store: Arc<RowStore>,
 }
 
 impl RowSchema {
-    /// The row tables of a database.
+    /// The row tables of this row engine.
     pub fn new(store: Arc<RowStore>) -> Self {
         Self { store }
     }

@@ -8,32 +8,32 @@ use thermocline_transactions::database::{Notice, Settings as EngineSettings};
 use thermocline_transactions::log::LogSettings;
 use thermocline_types::{Scope, Setting};
 
-/// The share of a partition's running transaction in the memory: what is needed to take it back.
+/// Divisor of the memory limit for the undo log of a partition's running transaction.
 const UNDO_SHARE: u64 = 4;
 
-/// Rows that a query may read in the row engine outside of a transaction; one that reads more runs in the analytic
-/// engine, over a snapshot: see [`Session`](crate::Session). Its partitions are held for as long as it reads, up to
-/// a microsecond for a row that is grouped, which is what others wait for; to begin in the analytic engine costs a few
-/// milliseconds, which is what the query itself waits for. So many rows take about as long either way.
+/// Limit on rows that a query outside a transaction reads in the row engine; larger queries run in the analytic engine
+/// on a snapshot: see [`Session`](crate::Session). A query holds its partitions while it reads, up to 1 µs for a row
+/// that is grouped, and delays others; the analytic engine takes a few milliseconds to start, which delays the query
+/// itself. With this number of rows, both take about as long.
 const QUERY_ROWS_MAX: u64 = 20_000;
 
-/// How the row engine of a database runs.
+/// Settings of the row engine of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowSettings {
-    /// Executor partitions of a new one, and, if they are given, of any.
+    /// Executor partitions of a new database, and of an existing one if given explicitly.
     pub partitions: u16,
-    /// Whether somebody has said how many: a database that has another number gets this one when it is opened. On a
-    /// machine with other cores than the last nobody has, and it keeps its own.
+    /// Whether the number was given explicitly. Then a database with another number is repartitioned when it is opened;
+    /// otherwise it keeps its number, even on a machine with a different number of cores.
     pub partitions_given: bool,
-    /// Bytes that tables and working memory may take together.
+    /// Limit on bytes of tables and working memory together.
     pub memory_bytes_max: u64,
-    /// How long a session may do nothing inside a transaction.
+    /// Limit on idle time inside a transaction.
     pub idle_max: Duration,
-    /// Group commit.
+    /// Group commit interval, in microseconds.
     pub commit_interval_us: u32,
-    /// Bytes of the log that are synced without waiting for more.
+    /// Bytes of the log from which a sync does not wait for more.
     pub commit_bytes: usize,
-    /// Whether a commit is told only once it is durable.
+    /// Whether a commit is acknowledged only once it is durable.
     pub synchronous_commit: bool,
 }
 
@@ -52,7 +52,7 @@ impl Default for RowSettings {
     }
 }
 
-/// Settings that all sessions of a database share in the row engine.
+/// Settings of the row engine, shared by all sessions of a database.
 pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
     Setting {
         name: "executor_partitions",
@@ -115,7 +115,7 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
 ];
 
 impl RowSettings {
-    /// The row engine's own form.
+    /// Converts to the row engine's type.
     pub(super) fn engine(&self) -> EngineSettings {
         EngineSettings {
             partitions: self.partitions,

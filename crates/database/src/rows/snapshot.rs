@@ -17,21 +17,21 @@ use thermocline_transactions::{Error, Result as RowResult};
 use super::outbox::{BatchSink, Outbox};
 use super::row_session::RowSession;
 
-/// Request of a query for rows of a table.
+/// Request of a scan for rows of a table.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The table.
+    /// Table.
     pub table: Arc<TableDefinition>,
     /// Positions of the columns.
     pub columns: Vec<usize>,
-    /// The columns.
+    /// Schema of these columns.
     pub schema: SchemaRef,
-    /// For each partition that is read.
+    /// One outbox for each partition.
     pub outboxes: Vec<Arc<Outbox>>,
 }
 
 impl Request {
-    /// Columns of a table, of so many partitions.
+    /// A request for columns of a table in `partitions` partitions.
     pub fn new(
         table: Arc<TableDefinition>,
         columns: Vec<usize>,
@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// A sink that could not be made.
+/// A sink that could not be created; it returns the error for the first row.
 struct Failed(Error);
 
 impl RowSink for Failed {
@@ -80,7 +80,7 @@ impl RowSink for Failed {
     }
 }
 
-/// Row tables as one query sees them.
+/// Consistent snapshot of the row tables that a query reads.
 ///
 /// ```text
 ///              register: a request for each scan
@@ -92,13 +92,13 @@ pub struct RowSnapshot {
     session: RowSession,
     /// `None` once it has begun.
     requests: Mutex<Option<Vec<Request>>>,
-    /// The beginning, for whoever waits for it: it goes on if one of them does not wait any longer, as a part of a
-    /// query does that needs no more rows. Unset before it has begun.
+    /// The start of the snapshot, shared by all scans: it continues if one of them is dropped, such as a part of the
+    /// query that needs no more rows. Unset before it has begun.
     beginning: OnceLock<Shared<BoxFuture<'static, Begun>>>,
 }
 
-/// By request and partition; taken by who reads. Inside a transaction there is nothing to take: the rows
-/// are in the outboxes.
+/// Readers by request and partition; each scan takes its own. Inside a transaction there are none: the rows are in the
+/// outboxes already.
 type Begun = std::result::Result<Arc<Mutex<Vec<Vec<Option<TableReader>>>>>, Arc<DataFusionError>>;
 
 impl fmt::Debug for RowSnapshot {
@@ -108,11 +108,11 @@ impl fmt::Debug for RowSnapshot {
 }
 
 impl RowSnapshot {
-    /// Reader of a partition of a request, once; begins with the first call. `None` if all its rows are
-    /// there already.
+    /// Takes the reader of a partition of a request; the first call begins the snapshot. `None` if all rows are in the
+    /// outbox already.
     ///
     /// # Errors
-    /// If a table is not any more what it was when the query was planned.
+    /// If a table has changed since the query was planned.
     pub async fn reader(&self, request: usize, partition: usize) -> Result<Option<TableReader>> {
         match self.beginning.get_or_init(|| self.begin()).clone().await {
             Ok(readers) => {
@@ -137,28 +137,28 @@ impl RowSnapshot {
     }
 }
 
-/// A scan's place in a snapshot.
+/// A registered scan of a snapshot.
 #[derive(Debug, Clone)]
 pub struct Registered {
-    /// The snapshot, which lasts as long as the scans.
+    /// The snapshot, which the scans keep alive.
     pub snapshot: Arc<RowSnapshot>,
-    /// Which request.
+    /// Index of the request.
     pub place: usize,
-    /// Kind.
+    /// The request.
     pub request: Request,
 }
 
-/// Snapshot that the scans of a query share while they are planned.
+/// Snapshot with which the scans of a query register during planning.
 #[derive(Debug, Default)]
 pub struct QuerySnapshot {
-    /// The one that scans register with; gone with the plan.
+    /// The current snapshot; dropped with the plan.
     current: Mutex<Weak<RowSnapshot>>,
-    /// Rows of each table, roughly, for the planner.
+    /// Approximate number of rows by table, for the planner.
     rows: tokio::sync::OnceCell<HashMap<TableId, usize>>,
 }
 
 impl QuerySnapshot {
-    /// Adds a scan to the query's snapshot.
+    /// Registers a scan with the query's snapshot.
     pub fn register(&self, session: &RowSession, request: Request) -> Registered {
         let mut current = self.current.lock();
         if let Some(snapshot) = current.upgrade()
@@ -177,7 +177,7 @@ impl QuerySnapshot {
         Registered { snapshot, place: 0, request }
     }
 
-    /// About how many rows a table has.
+    /// Approximate number of rows of a table.
     ///
     /// # Errors
     /// If the row engine has stopped.
@@ -187,7 +187,7 @@ impl QuerySnapshot {
             let mut rows = HashMap::new();
             for partition in &statistics.partitions {
                 for table in &partition.tables {
-                    // A replicated table's rows are in every partition.
+                    // Every partition has all rows of a replicated table.
                     let counts = table.table.partition_by.is_some() || partition.partition == PartitionId(0);
                     *rows.entry(table.table.id).or_insert(0) += if counts { table.rows } else { 0 };
                 }

@@ -15,11 +15,11 @@ use super::files::DatabaseFiles;
 use super::mark::RowMark;
 use super::settings::RowSettings;
 
-/// Bytes of files that are read before the database counts as open: what takes no longer than a person notices.
+/// Limit on bytes to recover before `open` returns: a duration that users do not notice.
 const AT_ONCE_BYTES: u64 = 8 << 20;
 
-/// The row engine of a database, started when it is first needed: a database without row tables has
-/// neither its threads nor its files.
+/// The row engine of a database, started on first use: a database without row tables has neither its threads nor its
+/// files.
 ///
 /// ```text
 ///           recover: few bytes to read
@@ -32,31 +32,31 @@ const AT_ONCE_BYTES: u64 = 8 << 20;
 /// ```
 #[derive(Debug)]
 pub struct RowStore {
-    /// Where rows are kept; `None` keeps them in memory only.
+    /// Database files; `None` keeps rows in memory only.
     files: Option<DatabaseFiles>,
     settings: Mutex<RowSettings>,
     state: Mutex<State>,
-    /// It is not recovering any more.
+    /// Signals the end of recovery.
     recovered: Condvar,
-    /// The thread that recovers it; `None` if none does, or has.
+    /// Recovery thread; `None` if there is none.
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Notices given about tables that every partition has.
+    /// Notices about replicated tables.
     copied: CopiedTables,
 }
 
 #[derive(Debug)]
 enum State {
     Idle,
-    /// With what stops it.
+    /// With its interrupt.
     Recovering(Arc<Interrupt>),
     Started(Arc<Database>),
     Failed(Error),
-    /// For good: sessions that are left get an error.
+    /// Final: remaining sessions get an error.
     Closed,
 }
 
 impl RowStore {
-    /// The row engine of a directory, or one in memory; not started.
+    /// The row engine of a directory, or in memory; not started.
     pub fn new(files: Option<DatabaseFiles>, settings: RowSettings) -> Self {
         Self {
             files,
@@ -68,17 +68,17 @@ impl RowStore {
         }
     }
 
-    /// Notices about tables that every partition has.
+    /// Notices about replicated tables.
     pub const fn copied(&self) -> &CopiedTables {
         &self.copied
     }
 
-    /// Starts it if there are row tables; where there is much to read for that, behind this, with what needs rows
-    /// waiting for it.
+    /// Starts it if there are row tables. A long recovery continues in the background, and statements that need rows
+    /// wait for it.
     ///
     /// # Errors
-    /// If the directory cannot be read or written, is damaged, of a newer version, or has no row tables any
-    /// more; what is seen only when all of it is read, is the error of who waits for it.
+    /// If the directory cannot be read or written, is damaged, has a newer version, or has lost its row tables. Errors
+    /// of background recovery are returned to the statements that wait for it.
     pub fn recover(self: &Arc<Self>, mut progress: impl FnMut(&Progress) + Send + 'static) -> Result<()> {
         let Some(files) = &self.files else { return Ok(()) };
         if !files.has_rows() && RowMark::read(files.path())?.is_none() {
@@ -107,14 +107,14 @@ impl RowStore {
         Ok(())
     }
 
-    /// Result of recovery.
+    /// Sets the state after recovery.
     fn settle(&self, opened: Result<Database>) {
         let mut state = self.state.lock();
         *state = match opened {
             Ok(database) => {
                 let mut settings = self.settings.lock();
                 settings.partitions = database.identity().partitions;
-                // It may have been changed meanwhile.
+                // The limit may have changed during recovery.
                 database.set_memory_bytes_max(settings.memory_bytes_max);
                 State::Started(Arc::new(database))
             }
@@ -128,15 +128,15 @@ impl RowStore {
         self.recovered.notify_all();
     }
 
-    /// Whether what needs rows has to [wait](RowStore::recovered), or gets an error.
+    /// Whether statements that need rows have to [wait](RowStore::recovered), or get an error.
     pub fn is_unusable(&self) -> bool {
         matches!(*self.state.lock(), State::Recovering(_) | State::Failed(_) | State::Closed)
     }
 
-    /// Waits until it is not being recovered any more.
+    /// Waits for the end of recovery.
     ///
     /// # Errors
-    /// Why it could not be, or that `interrupt` has stopped the wait.
+    /// The error of recovery, or of `interrupt`.
     pub fn recovered(&self, interrupt: &Interrupt) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -158,7 +158,7 @@ impl RowStore {
         }
     }
 
-    /// The row engine, started if it is not; waits while it is being recovered.
+    /// The row engine; starts it if necessary, and waits for the end of recovery.
     ///
     /// # Errors
     /// As [`RowStore::recover`].
@@ -183,12 +183,12 @@ impl RowStore {
         Ok(database)
     }
 
-    /// All definitions of row tables as they are now; none while they are being [recovered](RowStore::recovered).
+    /// The current definitions of row tables; empty during [recovery](RowStore::recovered).
     pub fn schema(&self) -> Schema {
         self.started().map(|database| database.schema()).unwrap_or_default()
     }
 
-    /// How many partitions have rows of a table that no other one has.
+    /// Number of partitions with distinct rows of a table: 1 for a replicated table.
     pub fn partitions_of(&self, table: &TableDefinition) -> usize {
         match (table.partition_by, self.started()) {
             (Some(_), Some(database)) => database.identity().partitions.into(),
@@ -207,7 +207,7 @@ impl RowStore {
         Ok(opening)
     }
 
-    /// Why nothing can be written to row tables; `None` if it can, or if there are none yet.
+    /// Why row tables are read-only; `None` if they are writable or do not exist yet.
     pub fn read_only(&self) -> Option<ReadOnly> {
         self.started().and_then(|database| database.read_only().cloned())
     }
@@ -223,8 +223,7 @@ impl RowStore {
         self.files.as_ref()
     }
 
-    /// Stops it for good, unless somebody still uses it, in which case the last to leave stops it. Nothing begins any
-    /// more.
+    /// Stops the row engine for good; if statements still use it, the last one stops it. No new work begins.
     ///
     /// # Errors
     /// If the log could not be written.
@@ -237,27 +236,27 @@ impl RowStore {
         }
     }
 
-    /// Closes the store while it recovers; its files are as they were.
+    /// Stops recovery; the files are not changed.
     fn stop_recovery(&self) {
         if let State::Recovering(interrupt) = &*self.state.lock() {
             interrupt.stop(Cause::User);
         }
         let thread = self.thread.lock().take();
-        // It may be the one that has the last of this, and a panic has been told.
+        // The recovery thread itself may drop the last reference; its panics are reported already.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             drop(thread.join());
         }
     }
 
-    /// How it runs now.
+    /// The current settings.
     pub fn settings(&self) -> RowSettings {
         self.settings.lock().clone()
     }
 
-    /// Changes how it runs, as far as that can be changed.
+    /// Changes the settings that can be changed at run time.
     ///
     /// # Errors
-    /// A sentence that names what is decided when the database is opened.
+    /// A sentence that names a setting that is fixed when the database is opened.
     pub fn change(&self, wanted: &RowSettings) -> Result<(), String> {
         let state = self.state.lock();
         let mut settings = self.settings.lock();
@@ -297,22 +296,22 @@ fn closed() -> Error {
     Error::cannot_open("the database has been closed")
 }
 
-/// Reads the state of a database's row tables and starts their engine.
+/// Recovers the row tables and starts the row engine.
 fn opened(path: &Path, opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
     let mark = RowMark::read(path)?;
     let database = opening.finish(progress).map_err(|error| of_database(path, error))?;
     if mark.is_none() && database.read_only().is_none() {
-        // Before anything is answered: see `RowMark`.
+        // Before any statement is answered: see `RowMark`.
         RowMark { database: database.identity().database }.write(path)?;
     }
     if let Some(read_only) = database.read_only() {
-        // Whoever only reads has to know as well.
+        // Read-only users need to know, too.
         tracing::error!("{}: {read_only}", path.display());
     }
     Ok(database)
 }
 
-/// An error of opening, with the database that it is of.
+/// Adds the path of the database to an error of opening.
 fn of_database(path: &Path, error: Error) -> Error {
     let path = path.display().to_string();
     match error {

@@ -15,11 +15,11 @@ use super::snapshot::Request;
 use crate::arrow::schema_of;
 use crate::bridge::external;
 
-/// A row table as DataFusion sees it: read only, and whole.
+/// A row table as a read-only DataFusion table.
 pub struct RowTable {
     definition: Arc<TableDefinition>,
     schema: SchemaRef,
-    /// For `SHOW CREATE TABLE`, once it is asked for.
+    /// Text for `SHOW CREATE TABLE`, made on first use.
     sql: OnceLock<String>,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for RowTable {
 }
 
 impl RowTable {
-    /// The table of this definition, which is that of the time when a statement is planned.
+    /// The table with this definition, as of planning.
     pub fn new(definition: Arc<TableDefinition>) -> Self {
         let schema = schema_of(&definition);
         Self { definition, schema, sql: OnceLock::new() }
@@ -60,7 +60,7 @@ impl TableProvider for RowTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let query = RowQuery::of(state.config())?;
-        // A view may have been planned when the table was another one.
+        // A view may have been planned with an older definition.
         let definitions = query.session.schema();
         let now = definitions.table(&self.definition.name).map_err(external)?;
         let now = if now.columns.starts_with(&self.definition.columns) { now } else { &self.definition };

@@ -25,13 +25,12 @@ use crate::bridge::{blocking, external};
 use crate::copy::{CopyFormat, RowReader, RowWriter};
 use crate::statement::{Statement, plain_query, simple};
 
-/// Streams that a statement's caller gives it: `COPY ... FROM STDIN` reads the one, `COPY ... TO STDOUT` writes the
-/// other.
+/// Streams from the caller of a statement, for `COPY ... FROM STDIN` and `COPY ... TO STDOUT`.
 #[derive(Default)]
 pub struct Streams {
-    /// Rows for COPY FROM STDIN; `None` where there are none.
+    /// Input of COPY FROM STDIN, if any.
     pub input: Option<Box<dyn Read + Send>>,
-    /// Receiver of the rows of COPY TO STDOUT; `None` where there is none.
+    /// Output of COPY TO STDOUT, if any.
     pub output: Option<Box<dyn Write + Send>>,
 }
 
@@ -96,7 +95,7 @@ impl Session {
             _ => self.analytic(query, interrupt).await?,
         };
         let schema = headings.of_schema(&rows.schema);
-        // Only once the query has begun: a wrong one leaves the file as it is.
+        // After the query has begun, so that an invalid query leaves the file unchanged.
         let output: Box<dyn Write + Send> = match path {
             Some(path) => Box::new(blocking(move || create(&path)).await??),
             None => output.unwrap_or_else(|| Box::new(std::io::sink())),
@@ -152,7 +151,7 @@ impl Session {
         self.rows.without_session(interrupt, work).await
     }
 
-    /// The path of a file, if it may be used.
+    /// The path of a file, checked against the allowed locations.
     fn file_of_copy(&self, name: &str) -> Result<PathBuf> {
         let named = name.strip_prefix("file://").unwrap_or(name);
         if named.contains("://") {
@@ -167,7 +166,7 @@ impl Session {
     }
 }
 
-/// The row table that rows are copied into.
+/// Target table of COPY FROM.
 struct RowTarget {
     table: Box<str>,
     columns: Vec<(Box<str>, DataType)>,
@@ -192,11 +191,11 @@ impl RowTarget {
         self.columns.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The INSERT of a row whose values are parameters.
+    /// An INSERT of one row of parameters.
     fn insert(&self) -> String {
         let quoted = |name: &str| {
             let mut text = String::new();
-            // A String takes all.
+            // Writing to a String cannot fail.
             let _ = write_identifier(&mut text, name);
             text
         };
@@ -206,7 +205,7 @@ impl RowTarget {
         format!("INSERT INTO {table} ({columns}) VALUES ({parameters})")
     }
 
-    /// Hands on all rows; gives back how many there were.
+    /// Passes all rows to `push` and returns their number.
     fn read_all(
         &self,
         input: Box<dyn Read + Send>,
@@ -225,7 +224,7 @@ impl RowTarget {
             values.clear();
             for (position, (name, data_type)) in self.columns.iter().enumerate() {
                 let value = reader.field(position).and_then(|field| match field {
-                    // They are taken as they stand there.
+                    // Texts are taken unparsed, see below.
                     Some(_) if data_type.is_text() => Ok(Value::Null),
                     Some(text) => parse_text(text, *data_type),
                     None => Ok(Value::Null),
@@ -254,7 +253,7 @@ impl RowTarget {
         }
     }
 
-    /// An error of a row with its place in the file. Others are of rows before it, or of none.
+    /// Adds the position in the file to an error of a row; other errors do not concern the current row.
     fn at(&self, line: u64, column: Option<&str>, error: Error) -> Error {
         let column = column.map(|name| format!(", column {name}")).unwrap_or_default();
         match error {
@@ -291,8 +290,8 @@ fn of_file(path: &Path, error: &std::io::Error) -> DataFusionError {
     }
 }
 
-/// Writes batches as they come, up to `None`; gives back how many rows they had. Without a `None` at the end the query
-/// has failed, or nobody waits any more.
+/// Writes batches as they arrive, up to `None`, and returns the number of rows. A channel that closes without `None`
+/// means that the query has failed or the statement was dropped.
 fn write_all(
     output: Box<dyn Write + Send>,
     format: CopyFormat,
@@ -314,7 +313,7 @@ fn write_all(
         for row in 0..batch.num_rows() {
             source.read(row, &mut values).map_err(failed)?;
             match writer.push_row(&values)? {
-                // Nobody reads it any more, as in `| head`.
+                // The reader has closed the pipe, as in `| head`.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(rows),
                 written => written.map_err(|error| of_writing(&error))?,
             }

@@ -27,7 +27,7 @@ use crate::statement::{Statement, make_printable, simple};
 ///   +----- all rows ------> load, hidden until all of them are there --an error, Ctrl-C--> DROP TABLE
 /// ```
 ///
-/// The query is planned, and has begun, before there is a table.
+/// The table is created after the query has been planned and has begun.
 impl Session {
     pub(super) async fn create_table_as(
         &self,
@@ -54,7 +54,7 @@ impl Session {
         if table.columns.is_empty() {
             table.columns = columns.fields().iter().map(|field| defined(field)).collect::<Result<_>>()?;
         }
-        // What another session has made meanwhile is not to be filled.
+        // A table that another session has created meanwhile must not be filled.
         let may_exist = std::mem::replace(&mut table.if_not_exists, false);
         let mut definition = Ast::CreateTable(table);
         make_printable(&mut definition);
@@ -89,7 +89,7 @@ impl Session {
     }
 }
 
-/// The table without its query, and the query.
+/// Splits the statement into the table definition and the query.
 fn parts(statement: &Statement) -> Result<Option<(CreateTable, Statement)>> {
     let Some(Ast::CreateTable(table)) = statement.ast() else { return Ok(None) };
     let mut table = table.clone();
@@ -115,7 +115,7 @@ fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {
     ))))
 }
 
-/// A column of the query as one of the table.
+/// The table column for a column of the query.
 fn defined(field: &arrow::datatypes::Field) -> Result<ColumnDef> {
     let Some(data_type) = column_type(field.data_type()) else {
         return Err(external(Class::Unsupported.error(format_args!(
@@ -128,7 +128,7 @@ fn defined(field: &arrow::datatypes::Field) -> Result<ColumnDef> {
     Ok(ColumnDef { name, data_type: written_type(data_type)?, options: vec![] })
 }
 
-/// An error unless each column of the table is one of the query that may be stored there.
+/// Checks that the columns of the query match the table and may be stored in it.
 fn check_columns(table: &TableDefinition, query: &ArrowSchema) -> Result<()> {
     let (given, wanted) = (query.fields().len(), table.columns.len());
     if given != wanted {
@@ -144,7 +144,7 @@ fn check_columns(table: &TableDefinition, query: &ArrowSchema) -> Result<()> {
         .try_for_each(|(column, field)| check_assignment(field, &table.name, &column.name, column.data_type))
 }
 
-/// A table that gets its first rows. Fields are dropped in order: the rows go before the table does.
+/// A new table being filled. Fields are dropped in order: the load before the table.
 struct Filling {
     load: Load,
     table: NewTable,
@@ -165,7 +165,7 @@ impl Filling {
     }
 }
 
-/// A table that goes again unless it is kept, also when nobody waits for it any more.
+/// Guard that drops the new table unless it is kept, also if the statement is dropped.
 struct NewTable {
     store: Arc<RowStore>,
     name: Box<str>,

@@ -1,4 +1,4 @@
-//! A database: what a process has of one.
+//! Open databases.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,26 +14,27 @@ use crate::rows::{DatabaseFiles, RowSchema, RowStore};
 use crate::settings::{DatabaseSettings, SettingsFile, Values};
 use crate::system;
 
-/// How to open a database.
+/// Options for opening a database.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// The database directory; `None` keeps everything in memory.
     pub directory: Option<PathBuf>,
-    /// Settings by name, in the place of what the directory keeps.
+    /// Settings by name; they override those kept in the directory.
     pub settings: Vec<(String, String)>,
     /// Output partitions of analytic plans; `None` for one per core.
     pub threads: Option<usize>,
     /// Limits of storage nodes in this process.
     pub embedded: NodeConfig,
-    /// Schemes of locations beside `file`, `s3` and `thermocline`, or in the place of these: storages of one's own.
+    /// Schemes of locations in addition to `file`, `s3` and `thermocline`, or instead of them: storages of the program's
+    /// own.
     pub schemes: Vec<Arc<dyn Scheme>>,
-    /// How many bytes are allocated in the process; queries that take more than they may are ended by that, see
-    /// [`HeapGauges`]. `None` if nobody counts.
+    /// Number of bytes allocated in the process, used to end queries that exceed their memory, see [`HeapGauges`];
+    /// `None` if not counted.
     pub allocated: Option<fn() -> usize>,
 }
 
 impl OpenOptions {
-    /// The same with a setting.
+    /// Adds a setting.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.push((name.to_owned(), value.to_string()));
@@ -41,15 +42,15 @@ impl OpenOptions {
     }
 }
 
-/// An open database: its engines, and what its sessions share.
+/// An open database: its engines and the state that its sessions share.
 ///
 /// ```text
 /// Database    engines, caches, memory, definitions, settings of all      one for each directory
 ///   Session   settings, transaction, prepared statements, what runs      as many as there are connections
 /// ```
 ///
-/// Clones are the same database. It is closed when the last of them and of its sessions is gone, or by
-/// [`Database::close`], which says whether everything is durable.
+/// Clones refer to the same database. It is closed when the last clone and session is dropped, or by
+/// [`Database::close`], which reports whether everything is durable.
 #[derive(Debug, Clone)]
 pub struct Database {
     engine: Arc<AnalyticEngine>,
@@ -58,20 +59,20 @@ pub struct Database {
 }
 
 impl Database {
-    /// A database without a directory, at default settings.
+    /// Opens a database in memory with default settings.
     ///
     /// # Errors
-    /// If no runtime can be made.
+    /// If no runtime can be created.
     pub async fn in_memory() -> Result<Self> {
         Self::open(OpenOptions::default(), |_| {}).await
     }
 
-    /// Opens a database: takes its directory, recovers its row tables, restores what its catalog defines.
-    /// `progress` hears how far recovery is, which goes on behind this if it takes long: statements that may need row
-    /// tables wait for it, and so does this if the catalog has a view of one.
+    /// Opens a database: locks its directory, recovers its row tables, and restores the definitions in its catalog.
+    /// `progress` is called during recovery, which continues in the background if it takes long: statements that may
+    /// need row tables wait for it, and so does this function if the catalog contains a view of one.
     ///
     /// # Errors
-    /// If the directory cannot be used, is another process's, or holds what cannot be read, or a setting does not fit.
+    /// If the directory is unusable, locked by another process, or contains unreadable files, or a setting is invalid.
     pub async fn open(options: OpenOptions, progress: impl FnMut(&Progress) + Send + 'static) -> Result<Self> {
         let files = options.directory.as_deref().map(DatabaseFiles::open).transpose()?;
         let kept = options.directory.as_deref().map(SettingsFile::open).transpose()?;
@@ -101,46 +102,46 @@ impl Database {
         Ok(Self { engine, rows, settings })
     }
 
-    /// A new session, at the database's settings.
+    /// A new session with the database's settings.
     pub fn session(&self) -> Session {
         Session::new(self.clone())
     }
 
-    /// Changes a setting for this process, as if the database had been opened with it: one that sessions share for all
-    /// of them, any other for those that begin from now on. The prefix `thermocline.` may be left out.
+    /// Changes a setting for this process, as if the database had been opened with it: shared settings for all
+    /// sessions, others for new sessions. The prefix `thermocline.` is optional.
     ///
     /// # Errors
-    /// 42704 if there is no such setting, 22023 if the value does not fit, 55P02 if it is decided at opening.
+    /// 42704 if there is no such setting, 22023 for an invalid value, 55P02 if it is fixed at opening.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         Ok(self.settings.set(name, value)?)
     }
 
-    /// The settings of all sessions, and those that new ones begin with.
+    /// The shared settings, and the initial settings of new sessions.
     pub fn settings(&self) -> Values {
         self.settings.values()
     }
 
-    /// Waits for what still runs in the row engine, and says whether all of it is durable. Nothing begins there any more.
+    /// Closes the row engine: waits for running work and reports whether all of it is durable. No new work begins.
     ///
     /// # Errors
-    /// If the log could not be written, and 25001 if sessions have not been closed.
+    /// If the log could not be written, and 25001 if sessions are still open.
     pub async fn close(&self) -> Result<()> {
         let rows = Arc::clone(&self.rows);
         Ok(blocking(move || rows.close()).await??)
     }
 
-    /// Why nothing can be written to row tables, what they show and how to go on; `None` if they can be written.
-    /// Whoever tries gets that as an error with SQLSTATE 25006, but whoever only reads has to be told, too.
+    /// Why row tables are read-only, what they contain and how to proceed; `None` if they are writable. Writes return
+    /// this as an error with SQLSTATE 25006; callers should also tell users who only read.
     pub fn read_only(&self) -> Option<ReadOnly> {
         self.rows.read_only()
     }
 
-    /// The analytic engine: its cache, its tables, what has run.
+    /// The analytic engine.
     pub fn engine(&self) -> &Arc<AnalyticEngine> {
         &self.engine
     }
 
-    /// All definitions of row tables and procedures as they are now.
+    /// The current definitions of row tables and procedures.
     pub fn row_schema(&self) -> Schema {
         self.rows.schema()
     }

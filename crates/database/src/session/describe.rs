@@ -3,20 +3,20 @@ use datafusion::common::Result;
 use thermocline_compute::Columns;
 use thermocline_transactions::schema::{IndexDefinition, TableDefinition};
 
-/// A column as `DESCRIBE` shows it.
+/// A row of `DESCRIBE`.
 struct Row {
     name: String,
     data_type: String,
     nullable: bool,
     default: Option<String>,
-    /// Names of the indexes that it is in; `None` if it is in none.
+    /// Names of its indexes; `None` if it has none.
     indexes: Option<String>,
 }
 
-/// Rows of `DESCRIBE` for a row table: more than for an external one, and types as they are written.
+/// Rows of `DESCRIBE` for a row table, with more columns than for an external table, and SQL names of types.
 ///
 /// # Errors
-/// If there is no column, which cannot be.
+/// If the table has no columns, which is impossible.
 pub fn describe(table: &TableDefinition) -> Result<RecordBatch> {
     let rows: Vec<Row> = table
         .columns

@@ -18,15 +18,15 @@ use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
 use crate::bridge::external;
 use crate::statement::Statement;
 
-/// `EXPLAIN` of what the row engine may run:
+/// `EXPLAIN` of statements that the row engine may run:
 ///
 /// ```text
-/// query          the row engine's plan, or the analytic engine's if that one runs it
-/// INSERT         the row engine's plan; of rows of external tables that of their query, below a line for the rest
+/// query          the row engine's plan, or the analytic engine's if it runs the query
+/// INSERT         the row engine's plan; for rows of external tables, the query's plan below a line about the INSERT
 /// UPDATE, DELETE the row engine's plan
 /// ```
 ///
-/// With `ANALYZE` the statement runs, as it would without EXPLAIN, and what came of it stands below.
+/// With `ANALYZE`, the statement runs as it would without EXPLAIN, and the measurements follow the plan.
 impl Session {
     pub(super) async fn explain(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let Some((Sql::Sql(inner, _), options)) = statement.explained() else {
@@ -35,7 +35,7 @@ impl Session {
         let (inner, options) = (inner.as_ref(), options.clone());
         let is_query = matches!(inner, Ast::Query(_));
         if is_query && (options.verbose || options.format.is_some()) {
-            // Of these only the analytic engine knows something.
+            // Only the analytic engine supports these options.
             return self.analytic(statement, interrupt).await;
         }
         if !matches!(inner, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
@@ -56,7 +56,7 @@ impl Session {
                 let run = move |session: &mut RowsSession| session.execute_source(explained.source(), &[]);
                 match self.rows.statement(interrupt, run).await {
                     Ok(answer) => self.answer(&with_measured(plan, &answer, started, interrupt)?),
-                    // It was seen to read too much when it did.
+                    // It exceeded the limit on rows while it ran.
                     Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
                     Err(error) => Err(error),
                 }
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// The plan of the query, below a line of what is done with its rows.
+    /// The plan of the query, below a line about the INSERT of its rows.
     async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
         let explain = insert.query.clone().under_explain(ExplainStatementOptions::default());
         let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-/// The plan and, below it, what running it gave.
+/// Appends the measurements of a run to the plan.
 fn with_measured(mut plan: Answer, answer: &Answer, started: Instant, interrupt: &Interrupt) -> Result<Answer> {
     let rows = if answer.columns.is_empty() { "rows changed" } else { "rows" };
     let count = if answer.columns.is_empty() { answer.affected } else { answer.rows.len() as u64 };

@@ -17,8 +17,8 @@ use crate::arrow::{Source, becomes_text, check_assignment};
 use crate::bridge::external;
 use crate::statement::{Statement, derived, plain_query};
 
-/// Rows of a query that go in by one transaction that holds all partitions, which takes fewer milliseconds than a load
-/// has syncs.
+/// Limit on rows of a query that are inserted by one transaction that holds all partitions; for few rows this is faster
+/// than the syncs of a load.
 pub const FEW_ROWS: usize = 1024;
 
 /// `INSERT INTO row_table SELECT ...` of a query that the row engine does not run.
@@ -30,23 +30,23 @@ pub const FEW_ROWS: usize = 1024;
 ///             +------------> any other, as they come ----load----> hidden until all of them are there
 /// ```
 ///
-/// The query may read the table itself: what a transaction inserts is in memory before it begins, and rows of a
-/// [load](Load) are not seen by anybody before its end.
+/// The query may read the target table: the rows of a transaction are collected in memory before it begins, and rows of
+/// a [load](Load) are invisible until its end.
 #[derive(Debug)]
 pub struct Plan {
-    /// The query.
+    /// Query.
     pub query: Statement,
-    /// The row table.
+    /// Target table.
     pub table: String,
-    /// Where its columns go.
+    /// Target columns and their types.
     targets: Vec<(String, DataType)>,
-    /// The statement with its query.
+    /// The original statement.
     whole: Statement,
     insert: Box<Insert>,
 }
 
 impl Plan {
-    /// Understands an INSERT, also below EXPLAIN; `None` if it has no query whose rows are to be inserted.
+    /// Analyzes an INSERT, also below EXPLAIN; `None` if the statement does not insert the rows of a query.
     pub fn of(statement: &Statement, schema: &Schema) -> Result<Option<Self>> {
         let ast = match statement.explained() {
             Some((Sql::Sql(explained, _), _)) => Some(explained.as_ref()),
@@ -75,7 +75,7 @@ impl Plan {
         Ok(Some(Self { query, table, targets, whole: statement.clone(), insert: Box::new(insert.clone()) }))
     }
 
-    /// The query with a cast of each column that becomes text; `None` if there is no such column.
+    /// The query with casts of columns that become text; `None` if there are none.
     ///
     /// # Errors
     /// As [`Plan::check`].
@@ -85,7 +85,7 @@ impl Plan {
         of_texts(&self.query, targets, query)
     }
 
-    /// An error unless the query's columns fit the table's.
+    /// Checks that the query's columns fit the table's.
     pub fn check(&self, query: &ArrowSchema) -> Result<()> {
         let (given, wanted) = (query.fields().len(), self.targets.len());
         if given > wanted {
@@ -101,7 +101,7 @@ impl Plan {
             .try_for_each(|((name, data_type), field)| check_assignment(field, &self.table, name, *data_type))
     }
 
-    /// The statement with the values of a row of the query as parameters.
+    /// The statement with parameters in place of the query, for one row.
     ///
     /// # Errors
     /// 0A000 if the log cannot keep it.
@@ -112,21 +112,21 @@ impl Plan {
         self.whole.part(Ast::Insert(*insert))
     }
 
-    /// Whether its rows can go in as a load, which neither looks for rows that are there nor gives any back.
+    /// Whether its rows can be inserted by a load, which supports neither ON CONFLICT nor RETURNING.
     pub fn is_load(&self) -> bool {
         self.insert.on.is_none() && self.insert.returning.is_none()
     }
 
-    /// Begins a load of the query's columns. `insert` is the statement with parameters, which says whether the row
-    /// engine does such an INSERT.
+    /// Begins a load of the query's columns. Prepares `insert`, the statement with parameters, to check that the row
+    /// engine supports it.
     pub fn load(&self, session: &mut Session, insert: &Statement, query: &ArrowSchema) -> RowResult<Load> {
         session.prepare(insert.source())?;
         let columns: Vec<&str> = self.targets.iter().take(query.fields().len()).map(|(name, _)| &**name).collect();
         session.load(&self.table, &columns)
     }
 
-    /// Inserts all rows or none, each by the statement with parameters. For one deadline for all of them it is to be
-    /// run as one statement.
+    /// Inserts all rows or none, each by the statement with parameters. The caller runs this as one statement, so that
+    /// all rows share one deadline.
     pub fn run(&self, session: &mut Session, insert: &Statement, rows: &[RecordBatch]) -> RowResult<Answer> {
         let alone = !session.in_transaction();
         if alone {
@@ -142,8 +142,8 @@ impl Plan {
     }
 }
 
-/// Adds batches to a load as they come, up to `None`, and ends it; gives back how many rows they had. Without a `None`
-/// at the end the query has failed, or nobody waits any more: then no row is left.
+/// Adds batches to a load as they arrive, up to `None`, finishes it, and returns the number of rows. A channel that
+/// closes without `None` means that the query has failed or the statement was dropped; then the load leaves no rows.
 pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> RowResult<u64> {
     while let Some(batch) = batches.blocking_recv() {
         let Some(batch) = batch else { return load.finish() };
@@ -157,10 +157,10 @@ pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> R
     Err(Error::Cancelled("the query whose rows were to be inserted has ended before its last row".into()))
 }
 
-/// A query with a cast of each column that becomes text in a column of a table; `None` if there is no such column.
+/// The query with casts of columns that become text in the target; `None` if there are none.
 ///
 /// # Errors
-/// If `query` is none, which cannot be.
+/// If `query` is not a query, which is impossible.
 pub fn of_texts(
     query: &Statement,
     targets: impl Iterator<Item = DataType>,
@@ -185,7 +185,7 @@ pub fn of_texts(
     query.part(Ast::Query(outer)).map(Some)
 }
 
-/// Gives texts that a query selects as they are the types of the columns that they go to.
+/// Casts plain string literals in the select list to the types of their target columns.
 fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
     if select.distinct.is_some() {
@@ -194,7 +194,7 @@ fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()
     for (item, (_, data_type)) in select.projection.iter_mut().zip(targets) {
         let expr = match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
-            // Where those behind it go is not known here.
+            // The targets of the items behind a wildcard are not known here.
             _ => break,
         };
         let is_text = matches!(expr, Expr::Value(value) if matches!(
@@ -224,7 +224,7 @@ fn insert_all(
         let source = Source::new(batch).map_err(failed)?;
         for row in 0..batch.num_rows() {
             let mut values = source.row(row).map_err(failed)?;
-            // A parameter that is no integer is taken as it is written; a float of a query is rounded as floats are.
+            // A float would be converted exactly as a parameter; as a value of a query it is rounded.
             for (value, (_, target)) in values.iter_mut().zip(targets) {
                 if matches!(value, Value::Float(_) | Value::Real(_)) && target.is_integer() {
                     *value = cast(value.as_ref(), *target)?;
@@ -240,7 +240,7 @@ fn insert_all(
     Ok(all)
 }
 
-/// The rows of RETURNING.
+/// Appends the rows of RETURNING.
 fn append(all: &mut Answer, answer: &Answer) -> RowResult<()> {
     if all.columns.is_empty() {
         all.columns = answer.columns.clone();

@@ -1,4 +1,4 @@
-//! Databases and their sessions: what a process has, what one connection has, and how statements find their engine.
+//! Databases, sessions, and the routing of statements to an engine.
 
 mod copy;
 mod create_table_as;

@@ -15,9 +15,9 @@ use crate::statement::{Headings, Statement};
 /// PREPARE and EXECUTE:
 ///
 /// ```text
-/// PREPARE -----> the engine that would run the statement says the types of its parameters' places
-/// EXECUTE -----> the statement with its parameters, which goes the way of any statement
-/// DEALLOCATE --> forgotten
+/// PREPARE -----> the engine that would run the statement derives the types of its parameters
+/// EXECUTE -----> the statement with its parameters filled in, which then runs like any statement
+/// DEALLOCATE --> removed
 /// ```
 impl Session {
     /// Headings of a statement's rows; EXECUTE has those of the statement that it executes.
@@ -30,7 +30,7 @@ impl Session {
         statement.headings()
     }
 
-    /// The statement that EXECUTE stands for, also below EXPLAIN; any other statement as it is.
+    /// Replaces EXECUTE, also below EXPLAIN, by the prepared statement; returns other statements unchanged.
     pub(super) fn executed(&self, statement: Statement) -> Result<Statement> {
         statement.executing(|execute| self.prepared().executed(execute))
     }
@@ -61,7 +61,7 @@ impl Session {
         self.engine().parameter_types(declared, &ast, PARAMETERS_MAX, &options).await
     }
 
-    /// The types of the places of a statement's parameters, by position; `None` where nothing says one.
+    /// The types of a statement's parameters, by position; `None` if unknown.
     async fn places(&self, declared: &[DataType], statement: &Statement) -> Result<Vec<Option<RowType>>> {
         let route = self.route(statement)?;
         if !matches!(route, Route::Rows | Route::RowsFirst | Route::Insert) {

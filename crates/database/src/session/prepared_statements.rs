@@ -13,56 +13,56 @@ use thermocline_pushdown::{external, user_err};
 use thermocline_syntax::{Tokens, folded, parse_type};
 use thermocline_types::{Class, DataType as SqlType};
 
-/// The most parameters of a statement, as in PostgreSQL's protocol.
+/// Limit on parameters of a statement, as in PostgreSQL's protocol.
 pub(super) const PARAMETERS_MAX: usize = 65_535;
-/// The longest text that parameters may make of a statement.
+/// Limit on the text of a statement with its parameters filled in, in bytes.
 const EXECUTED_BYTES_MAX: usize = 16 << 20;
-/// Bytes of all prepared statements of a session.
+/// Limit on bytes of a session's prepared statements.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
-/// Bytes of the shortest prepared statement in memory, and of each character of a longer one.
+/// Estimated bytes of a prepared statement in memory, and for each of its characters.
 const TEMPLATE_BYTES: usize = 4096;
 const BYTES_PER_CHARACTER: usize = 32;
-/// Functions that give another value each time.
+/// Volatile functions.
 const VARYING: [&str; 3] = ["gen_random_uuid", "random", "uuid"];
 
-/// Statements with parameters, by name.
+/// Prepared statements of a session, by name.
 ///
 /// ```text
-/// PREPARE p AS ... id = $1      the type of $1: declared, or that of its place, which an engine says
-/// EXECUTE p('7')           -->  ... id = CAST('7' AS BIGINT), which runs as if it were written so
+/// PREPARE p AS ... id = $1      type of $1: declared, or derived from its context by an engine
+/// EXECUTE p('7')           -->  ... id = CAST('7' AS BIGINT), which runs like any statement
 /// ```
 ///
-/// DataFusion plans them once and cuts every parameter to the type of its place: 2.5 for an integer would be 2. Here
-/// it is assigned as in an INSERT, and what the two engines make of it is what they make of any statement.
+/// DataFusion would plan a statement once and truncate parameters to the derived types: 2.5 would become the integer 2.
+/// Here, parameters are assigned as in an INSERT, and both engines run an ordinary statement.
 #[derive(Debug, Default)]
 pub(super) struct Prepared(Mutex<HashMap<String, Template>>);
 
-/// A statement with parameters.
+/// A prepared statement.
 #[derive(Debug, Clone)]
 struct Template {
-    /// By position; where there is none, a parameter is as it is written.
+    /// Types of parameters, by position; a parameter without a type is inserted as written.
     types: Vec<Option<ParameterType>>,
-    /// How many parameters the statement has.
+    /// Number of parameters.
     parameters: usize,
     statement: Box<Ast>,
-    /// An estimate of what it takes in memory.
+    /// Estimated bytes in memory.
     bytes: usize,
 }
 
 /// Type of a parameter.
 #[derive(Debug, Clone)]
 enum ParameterType {
-    /// The type in PREPARE.
+    /// Declared in PREPARE.
     Declared(DataType),
-    /// That of its place.
+    /// Derived from its context.
     Place(SqlType),
 }
 
 impl Prepared {
-    /// Keeps a statement for EXECUTE, with the types of the places of its parameters.
+    /// Stores a statement for EXECUTE, with the derived types of its parameters in `places`.
     ///
     /// # Errors
-    /// If there is one with this name, it is none that can be prepared, or all together take too much memory (54000).
+    /// If the name is taken, the statement cannot be prepared, or all statements together take too much memory (54000).
     pub(super) fn prepare(
         &self,
         name: &Ident,
@@ -82,17 +82,17 @@ impl Prepared {
         self.add(folded(name), Template { types, parameters, statement: Box::new(of.clone()), bytes })
     }
 
-    /// The statement that PREPARE gave a name, with its parameters as `$1`, `$2`.
+    /// The prepared statement of a name, with parameters `$1`, `$2`.
     pub(super) fn statement(&self, name: &ObjectName) -> Option<Ast> {
         let named = self.0.lock();
         named.get(&last_name(name)?).map(|template| (*template.statement).clone())
     }
 
-    /// The statement that EXECUTE stands for.
+    /// The statement of EXECUTE, with parameters filled in.
     ///
     /// # Errors
-    /// If there is none of this name, there are fewer or more parameters than the statement has, or one depends on a
-    /// row or is not of the type of its place.
+    /// If there is no statement of this name, the number of parameters differs, or a parameter depends on a row or has
+    /// the wrong type.
     pub(super) fn executed(&self, execute: &Ast) -> Result<Ast> {
         match execute {
             Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } => {
@@ -118,10 +118,10 @@ impl Prepared {
         Ok(())
     }
 
-    /// Forgets a statement, or all of them.
+    /// Removes a statement, or all of them.
     ///
     /// # Errors
-    /// 26000 if there is none of this name.
+    /// 26000 if there is no statement of this name.
     pub(super) fn remove(&self, name: &Ident) -> Result<()> {
         let mut named = self.0.lock();
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
@@ -170,7 +170,7 @@ fn undefined(name: &dyn std::fmt::Display) -> datafusion::common::DataFusionErro
     external(Class::UndefinedStatement.error(format_args!("prepared statement \"{name}\" does not exist")))
 }
 
-/// Refuses a statement that PREPARE does not take.
+/// Checks that PREPARE supports a statement.
 ///
 /// # Errors
 /// 42601, unless it is a query, INSERT, UPDATE or DELETE.
@@ -189,7 +189,7 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
         _ if placeholder(part).is_some() => ControlFlow::Break(part.to_string()),
         _ => ControlFlow::Continue(()),
     });
-    // A parameter stands for one value, and would have another for each row.
+    // A parameter is one value; a volatile function would give another for each row.
     let varying = visit_expressions(value, |part| match part {
         Expr::Function(call) => match last_name(&call.name) {
             Some(function) if VARYING.contains(&function.as_str()) => ControlFlow::Break(function),
@@ -209,7 +209,7 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
     }
 }
 
-/// A parameter as it stands in the statement.
+/// The expression for a parameter in the statement.
 fn assigned(value: &Expr, of: Option<&ParameterType>, number: usize) -> Result<Expr> {
     let as_written = || Expr::Nested(Box::new(value.clone()));
     let to = match of {
@@ -225,7 +225,7 @@ fn assigned(value: &Expr, of: Option<&ParameterType>, number: usize) -> Result<E
                 return Err(external(Class::TypeMismatch.error(message)));
             }
             match (literal, place) {
-                // These have any number of digits.
+                // No cast: these have any number of digits, or have the type already.
                 (_, SqlType::Numeric | SqlType::Decimal { .. })
                 | (Literal::Typed(SqlType::BigInt), SqlType::BigInt)
                 | (Literal::Text, SqlType::Text | SqlType::Varchar(_)) => return Ok(as_written()),
@@ -237,10 +237,10 @@ fn assigned(value: &Expr, of: Option<&ParameterType>, number: usize) -> Result<E
     Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type: to, array: false, format: None })
 }
 
-/// Form of a parameter before it is evaluated.
+/// Syntactic form of a parameter.
 #[derive(Clone, Copy)]
 enum Literal {
-    /// A text, which takes any type.
+    /// A string literal, which takes any type.
     Text,
     Typed(SqlType),
     /// NULL, or an expression.
@@ -270,10 +270,10 @@ impl Literal {
     }
 }
 
-/// A type as it is written in SQL.
+/// The syntax tree of a type.
 ///
 /// # Errors
-/// If the parser does not know it, which cannot be.
+/// If the parser does not know the type, which is impossible.
 pub fn written_type(of: SqlType) -> Result<DataType> {
     let text = of.to_string();
     Ok(parse_type(Tokens::of(&text)?)?)

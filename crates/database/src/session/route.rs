@@ -1,4 +1,4 @@
-//! Which engine runs a statement.
+//! Routing of statements to engines.
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
@@ -14,37 +14,37 @@ use crate::statement::{Parsed, Statement, check_view, simple, tables_of};
 /// Destination of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// The row engine runs it, or it fails.
+    /// The row engine.
     Rows,
-    /// The row engine runs it if it can, else the analytic engine.
+    /// The row engine if it can run the statement, else the analytic engine.
     RowsFirst,
-    /// Rows of a query go into a row table; the row engine runs all of it if it can.
+    /// INSERT into a row table: the row engine if it can run the statement, else the analytic engine for the query.
     Insert,
-    /// The plan of a statement that the row engine runs, if it can.
+    /// EXPLAIN of a statement that the row engine may run.
     Explain,
-    /// A row table is described.
+    /// DESCRIBE of a row table.
     Describe(String),
-    /// A statement gets a name.
+    /// PREPARE.
     Prepare,
-    /// A name is forgotten.
+    /// DEALLOCATE.
     Deallocate,
-    /// A row table is made of the rows of a query.
+    /// CREATE TABLE AS for a row table.
     CreateTableAs,
-    /// Rows go between a file and a row table, or from a query into a file.
+    /// COPY between a file and a row table, or from a query to a file.
     Copy,
-    /// There is nothing to do.
+    /// No operation.
     Nothing,
-    /// The analytic engine runs it.
+    /// The analytic engine.
     Analytic,
 }
 
-/// Names that decide on a destination: row tables, and those that the analytic engine has taken.
+/// Names that determine the route: row tables, and names of the analytic engine.
 pub struct Names<'a> {
     /// Row tables and their indexes.
     pub rows: &'a Schema,
-    /// Whether an external table or a view has a name.
+    /// Whether an external table or a view has this name.
     pub has_relation: &'a dyn Fn(&str) -> bool,
-    /// Whether an external table's index has a name.
+    /// Whether an index of an external table has this name.
     pub has_index: &'a dyn Fn(&str) -> bool,
 }
 
@@ -53,10 +53,10 @@ impl Names<'_> {
         simple(name).is_some_and(|name| self.rows.table(&name).is_ok())
     }
 
-    /// Where a statement goes.
+    /// The route of a statement.
     ///
     /// # Errors
-    /// If it defines a name that the other engine has.
+    /// If it defines a name that exists in the other engine.
     pub fn route(&self, statement: &Statement) -> Result<Route> {
         match statement.parsed.as_ref() {
             Parsed::Sql(Sql::Sql(ast, _)) => self.ast(ast),
@@ -165,7 +165,7 @@ impl Names<'_> {
         matches!(&table.relation, TableFactor::Table { name, .. } if self.is_analytic(name))
     }
 
-    /// The row engine is asked first if it has all tables; without a table there is nothing to ask it for.
+    /// The row engine is tried first if all tables are row tables; queries without tables go to the analytic engine.
     fn query(&self, query: &Query) -> Route {
         let tables = tables_of(query);
         let is_rows = !tables.is_empty() && tables.iter().all(|table| self.is_row_table(table));
@@ -185,8 +185,7 @@ fn read_only(name: &ObjectName) -> Result<Route> {
     )
 }
 
-/// Whether a statement is the same whatever row tables there are: a query of nothing, or of what the analytic engine
-/// has.
+/// Whether a statement is independent of row tables: a query without tables, or of external tables and views only.
 pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool) -> bool {
     match statement.ast() {
         Some(Ast::Query(query)) => {

@@ -32,7 +32,7 @@ use crate::rows::{RowQuery, RowSession};
 use crate::settings::{SessionSettings, SettingsInUse};
 use crate::statement::{SettingStatement, Statement, Written};
 
-/// Batches of a query that wait to be loaded.
+/// Batches of a query that are buffered for a load.
 const BATCHES_AHEAD: usize = 2;
 
 /// A session of a database.
@@ -44,16 +44,15 @@ const BATCHES_AHEAD: usize = 2;
 ///                                      a query ------> analytic engine --rows--> row engine, all or none
 ///                              Analytic -------------> analytic engine <-----------+
 ///                              Copy -----------------> a file's rows --> row engine, or a query's rows --> a file
-///                              CreateTableAs --------> analytic engine --rows--> row engine, all and the table, or
-/// none
+///                              CreateTableAs --------> analytic engine --rows--> row engine: table and rows, or none
 /// ```
 ///
-/// A statement changes to the analytic engine only before anything of it has run, or if it is a query. "Not here" is
-/// also what the row engine says of a query outside of a transaction that reads many rows
-/// (`thermocline_transactions::database::Settings::query_rows_max`): it would hold its partitions meanwhile, which a
-/// snapshot does not.
+/// A statement moves to the analytic engine only before any of it has run, or if it is a query. The row engine also
+/// answers "not here" to a query outside a transaction that reads many rows
+/// (`thermocline_transactions::database::Settings::query_rows_max`), because it would hold its partitions meanwhile,
+/// which a snapshot does not.
 ///
-/// Clones are the same session, which runs one statement at a time. It is closed when the last of them is gone.
+/// Clones refer to the same session, which runs one statement at a time. It is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub(super) rows: RowSession,
@@ -63,16 +62,16 @@ pub struct Session {
 #[derive(Debug)]
 struct Shared {
     database: Database,
-    /// Its settings.
+    /// Settings of the session.
     settings: Arc<Mutex<SessionSettings>>,
-    /// Its prepared statements.
+    /// Prepared statements of the session.
     prepared: Prepared,
-    /// The query of the analytic engine that runs.
+    /// The running query of the analytic engine.
     current: CurrentQuery,
 }
 
 impl Session {
-    /// A session of this database, at its settings.
+    /// A session of this database, with its settings.
     pub(crate) fn new(database: Database) -> Self {
         let rows = RowSession::new(Arc::clone(database.rows()));
         let settings = Arc::new(Mutex::new(database.own_settings().session()));
@@ -80,30 +79,30 @@ impl Session {
         Self { rows, shared: Arc::new(shared) }
     }
 
-    /// The database that it is of.
+    /// The database.
     pub fn database(&self) -> &Database {
         &self.shared.database
     }
 
-    /// Ends the session, which rolls back its transaction. The database stays open.
+    /// Ends the session and rolls back its transaction. The database stays open.
     ///
     /// # Errors
-    /// If it panics, which is a bug.
+    /// If the rollback panics, which is a bug.
     pub async fn close(&self) -> Result<(), Error> {
         Ok(self.rows.close().await?)
     }
 
-    /// The analytic engine of its database.
+    /// The analytic engine.
     pub fn engine(&self) -> &Arc<AnalyticEngine> {
         self.database().engine()
     }
 
-    /// All definitions of row tables and procedures as they are now.
+    /// The current definitions of row tables and procedures.
     pub fn row_schema(&self) -> Schema {
         self.rows.schema()
     }
 
-    /// The session's settings as they are now.
+    /// The session's current query settings.
     pub fn settings(&self) -> QuerySettings {
         self.own().lock().query()
     }
@@ -139,7 +138,7 @@ impl Session {
         }
     }
 
-    /// The query of the analytic engine that runs now.
+    /// The running query of the analytic engine; `None` if there is none.
     pub fn current(&self) -> Option<Arc<QueryContext>> {
         self.shared.current.get()
     }
@@ -149,16 +148,16 @@ impl Session {
         self.rows.in_transaction()
     }
 
-    /// Stops the statement that runs in the row engine; false if none does. Its answer says what became of
-    /// it: it may have ended before.
+    /// Stops the statement that runs in the row engine; false if none does. The statement returns its outcome as usual:
+    /// it may have ended before.
     pub fn cancel(&self) -> bool {
         self.rows.cancel()
     }
 
-    /// Runs one statement and keeps its rows in memory, within the memory limit.
+    /// Runs one statement and collects its rows in memory, within the memory limit.
     ///
     /// # Errors
-    /// Whatever the statement deserves.
+    /// Errors of the statement.
     pub async fn run(&self, sql: &str) -> Result<QueryResult, Error> {
         let mut statements = Statement::parse(sql)?;
         match (statements.pop(), statements.is_empty()) {
@@ -168,7 +167,7 @@ impl Session {
         }
     }
 
-    /// Runs a parsed statement and keeps its rows in memory, within the memory limit.
+    /// [`Session::run`] for a parsed statement.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -176,7 +175,7 @@ impl Session {
         self.run_with(statement, Streams::default()).await
     }
 
-    /// The same for a statement that may copy rows from or to what is given.
+    /// [`Session::run_statement`] with streams for COPY.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -190,7 +189,7 @@ impl Session {
         collected.await.map_err(|error| self.explained(error.into(), &written))
     }
 
-    /// Runs a parsed statement up to its first rows. Dropping the stream cancels the rest.
+    /// Starts a parsed statement and streams its rows. Dropping the stream cancels the rest.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -198,8 +197,7 @@ impl Session {
         self.stream_with(statement, Streams::default()).await
     }
 
-    /// The same for a statement that may copy rows from or to what is given. One that does has copied all of them when
-    /// this comes back.
+    /// [`Session::stream`] with streams for COPY; a COPY is complete when this returns.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -221,13 +219,13 @@ impl Session {
         }
     }
 
-    /// The error of a statement with its place, and with what may have been meant.
+    /// Adds position and hint to an error of a statement.
     fn explained(&self, error: Error, statement: &Written) -> Error {
         error.explained(&statement.text, statement.at, self)
     }
 
     async fn begin(&self, statement: Statement, streams: Streams) -> Result<Rows> {
-        // One for all that is done for it, in whichever engine: its timeout counts from now on.
+        // One interrupt for both engines; the timeout starts now.
         let interrupt = Arc::new(Interrupt::new(self.own().lock().statement_timeout));
         let statement = match self.executed(statement) {
             Ok(statement) => statement,
@@ -247,7 +245,7 @@ impl Session {
             return self.backup(into).await;
         }
         let route = self.route(&statement);
-        // One that is there is not created again.
+        // A table that exists already is not created, with IF NOT EXISTS.
         let target = statement.row_target();
         let target = target.filter(|(name, is_new)| !is_new || self.rows.schema().table(name).is_err());
         let result = match route {
@@ -272,7 +270,7 @@ impl Session {
         self.transaction_of(result).await
     }
 
-    /// Tells users what a row table costs that they have created or written, if every partition has it.
+    /// Gives notices about the cost of a replicated table that was created or written.
     fn tell_of_copies(&self, (name, is_new): &(String, bool)) {
         let partitions = self.rows.store().settings().partitions;
         if let Ok(table) = self.rows.schema().table(name) {
@@ -300,18 +298,18 @@ impl Session {
     }
 
     pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
-        // Queries among these are none that the other engine knows.
+        // Queries routed here have no alternative in the analytic engine.
         let run = move |session: &mut RowsSession| session.execute_unbounded(statement.source(), &[]);
         let answer = self.rows.statement(interrupt, run).await?;
         self.answer(&answer)
     }
 
-    /// Writes what the database holds at one moment into a new directory.
+    /// Writes a backup into a new directory.
     async fn backup(&self, into: &Path) -> Result<Rows> {
         if self.in_transaction() {
             return user_err!(ActiveTransaction, "BACKUP is not possible inside a transaction");
         }
-        // It is a path, whatever it looks like.
+        // Always a path, even if it looks like a URL.
         let path = std::path::absolute(into)?;
         self.settings().allowed_locations.check(&path.to_string_lossy())?;
         let (rows, into) = (Arc::clone(self.rows.store()), into.to_owned());
@@ -329,7 +327,7 @@ impl Session {
             Ok(answer) => self.answer(&answer),
             Err(error) if is_beyond_rows(&error) => {
                 match self.analytic(statement.clone(), interrupt).await {
-                    // It reads too much for the row engine, but only that one knows how.
+                    // Too large for the row engine, but the analytic engine cannot plan it.
                     Err(error) if is_of_planning(&error) => self.unbounded(statement, interrupt, error).await,
                     stream => stream,
                 }
@@ -338,8 +336,8 @@ impl Session {
         }
     }
 
-    /// Runs a query in the row engine, whatever it reads, because the analytic engine cannot plan it, and says why not
-    /// if neither engine does it.
+    /// Runs a query in the row engine without a limit on rows, because the analytic engine cannot plan it; returns the
+    /// error `why` if the row engine cannot run it either.
     pub(super) async fn unbounded(
         &self,
         statement: Statement,
@@ -361,7 +359,7 @@ impl Session {
         let asked = statement.clone();
         let prepared = self.rows.run(move |session| session.prepare(asked.source())).await;
         match prepared {
-            // What it inserts may be of external tables.
+            // Its query may read external tables.
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
                 let Some(plan) = insert::Plan::of(&statement, &self.rows.schema())? else { return Err(error) };
                 self.insert_query(plan, interrupt).await
@@ -396,7 +394,7 @@ impl Session {
         self.answer(&self.rows.statement(interrupt, run).await?)
     }
 
-    /// Loads the rows of a query, of which the first ones are there, while it gives the others.
+    /// Loads the rows of a query, whose first batches have arrived, while it runs.
     async fn load(
         &self,
         plan: insert::Plan,
@@ -411,8 +409,8 @@ impl Session {
         self.answer(&Answer { affected, ..Answer::default() })
     }
 
-    /// Hands the rows of a query, of which the first ones are there, to `load`, which runs on a thread of its own
-    /// while the query gives the others; gives back how many rows `load` says there were.
+    /// Passes the rows of a query, whose first batches have arrived, to `load`, which runs on its own thread while the
+    /// query continues. Returns the number of rows that `load` returns.
     pub(super) async fn feed(
         &self,
         (first, mut rows): (Vec<RecordBatch>, Rows),
@@ -423,7 +421,7 @@ impl Session {
         let loaded = self.rows.without_session(interrupt, move || load(receiver));
         let given = async move {
             for batch in first {
-                // Nobody receives it any more if the load has failed, which says why.
+                // The channel is closed if the load has failed; the load returns the error.
                 let _ = sender.send(Some(batch)).await;
             }
             while let Some(batch) = rows.rows.try_next().await? {
@@ -446,7 +444,7 @@ impl Session {
     }
 
     pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<Rows> {
-        // It may have been stopped while the row engine had it.
+        // The statement may have been stopped in the row engine.
         interrupt.check().map_err(external)?;
         let text = Arc::clone(&statement.text);
         let Some(statement) = statement.into_analytic() else { return user_err!(Syntax, "{text} is not a query") };
@@ -492,7 +490,7 @@ pub(super) fn is_undefined_table(error: &DataFusionError) -> bool {
     matches!(row_error(error), Some(SqlError::User(Class::UndefinedTable, _)))
 }
 
-/// Whether the analytic engine does not know how to run a statement, so that nothing of it has run.
+/// Whether the error is one of planning in the analytic engine, so that nothing has run.
 pub(super) fn is_of_planning(error: &DataFusionError) -> bool {
     use DataFusionError::{NotImplemented, Plan, SchemaError};
     let is_user_error = || match row_error(error) {
@@ -502,8 +500,8 @@ pub(super) fn is_of_planning(error: &DataFusionError) -> bool {
     matches!(error.find_root(), Plan(_) | SchemaError(..) | NotImplemented(_)) || is_user_error()
 }
 
-/// Whether a query that changes nothing may be run by the other engine: this one does not do it, it reads more rows
-/// than this one should, or its result is larger than it gives.
+/// Whether the analytic engine may run a read-only query after this error of the row engine: the query is unsupported,
+/// reads too many rows, or has too large a result.
 pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
     is_not_here(error)
         || matches!(
@@ -520,7 +518,7 @@ mod tests {
 
     use super::*;
 
-    /// A session, and another one that holds all partitions of a table with a row.
+    /// A session, and another one that holds all partitions, with a table of one row.
     async fn held() -> (Session, RowsSession) {
         let session = Database::in_memory().await.unwrap().session();
         session.run("CREATE TABLE t (k BIGINT PRIMARY KEY)").await.unwrap();
@@ -532,7 +530,7 @@ mod tests {
         (session, holder)
     }
 
-    /// Of the analytic engine.
+    /// A query of the analytic engine.
     const WINDOW: &str = "SELECT k, count(*) OVER () FROM t";
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -576,7 +574,7 @@ mod tests {
         let timeout = Duration::from_millis(2000);
         for query in [WINDOW, "EXPLAIN ANALYZE SELECT k, count(*) OVER () FROM t"] {
             session.set("statement_timeout", "1500ms").unwrap();
-            // The row engine says that it does not run the query once it has done with what came before.
+            // The row engine rejects the query only after the work before it.
             let before = session.run("SELECT k FROM t");
             let after = async {
                 session.set("statement_timeout", "2000ms").unwrap();
@@ -589,7 +587,7 @@ mod tests {
             assert!(error.to_string().contains("timeout"), "{query}: {error}");
             assert!(took >= timeout && took < timeout + Duration::from_millis(700), "{query}: {took:?} of {timeout:?}");
         }
-        // What somebody has stopped meanwhile is not handed on.
+        // A stopped statement is not passed on.
         let stopped = Interrupt::new(None);
         stopped.stop(Cause::User);
         let error = session.analytic(Statement::parse(WINDOW).unwrap().remove(0), &stopped).await.err().unwrap();

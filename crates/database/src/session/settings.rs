@@ -36,21 +36,21 @@ impl Session {
         Ok(self.engine().nothing())
     }
 
-    /// Changes a setting, as `SET` does. The prefix `thermocline.` may be left out.
+    /// Changes a setting, like `SET`. The prefix `thermocline.` is optional.
     ///
     /// # Errors
-    /// 42704 if there is no such setting, 22023 if the value does not fit, 55P02 if all sessions share it.
+    /// 42704 if there is no such setting, 22023 for an invalid value, 55P02 if all sessions share it.
     pub fn set(&self, name: &str, value: &str) -> Result<(), Error> {
         Ok(self.change(&Change::Set(name.to_owned(), value.to_owned()))?)
     }
 
-    /// The values that this session's statements see.
+    /// The effective values of this session.
     pub fn values(&self) -> Values {
         self.settings_in_use().values()
     }
 
     fn change(&self, change: &Change) -> Result<()> {
-        // The database's are what a session that has set nothing begins with.
+        // RESET returns to the values of the database.
         let database = self.database().settings();
         let mut values = database.seen_by(self.own().lock().clone());
         match change {
@@ -84,7 +84,7 @@ impl Session {
     }
 }
 
-/// A setting of sessions.
+/// Finds a session setting; an error for shared settings.
 fn own_name(written: &str, value: &str) -> Result<Name> {
     let name = Name::find(written)?;
     if name.is_shared() {

@@ -6,15 +6,15 @@ use futures::stream::BoxStream;
 
 use crate::error::Result;
 
-/// A statement under way. Dropping it cancels what is left of it.
+/// A running statement. Dropping it cancels the rest.
 pub struct QueryStream {
     /// Columns of the rows.
     pub schema: SchemaRef,
-    /// The rows as they come.
+    /// Stream of rows.
     pub rows: BoxStream<'static, Result<RecordBatch>>,
-    /// Whether the statement is one that yields rows, be they none.
+    /// Whether the statement returns rows, even if there are none.
     pub has_rows: bool,
-    /// Rows that the statement changed; `None` for one that changes none.
+    /// Number of changed rows; `None` for statements that do not change rows.
     pub affected: Option<u64>,
 }
 

@@ -14,27 +14,27 @@ use super::values::{Source, Values};
 use crate::rows::RowStore;
 use crate::statement::Change;
 
-/// The settings of a database: what its sessions share, and what new ones begin with.
+/// Settings of a database: values shared by its sessions, and initial values of new sessions.
 #[derive(Debug)]
 pub struct DatabaseSettings {
     values: Mutex<Values>,
-    /// Without anybody's.
+    /// Built-in values.
     built_in: Values,
     /// `None` for a database without a directory.
     file: Option<SettingsFile>,
     /// Values in the file, by name.
     kept: Mutex<BTreeMap<String, String>>,
-    /// Values that the database was opened with, by name.
+    /// Values given at opening, by name.
     given: BTreeMap<String, String>,
-    /// Listener to changes, once they are in effect.
+    /// Engines to notify of changes.
     engines: OnceLock<(Arc<AnalyticEngine>, Arc<RowStore>)>,
 }
 
 impl DatabaseSettings {
-    /// Reads what the directory keeps; `given` takes its place.
+    /// Reads the settings in the directory; `given` overrides them.
     ///
     /// # Errors
-    /// If the file cannot be read, or a value does not fit its setting.
+    /// If the file cannot be read, or a value is invalid.
     pub fn open(built_in: Values, file: Option<SettingsFile>, given: &[(String, String)]) -> Result<Self> {
         let kept = file.as_ref().map_or_else(|| Ok(BTreeMap::new()), SettingsFile::read)?;
         let mut values = built_in.clone();
@@ -54,39 +54,39 @@ impl DatabaseSettings {
         Ok(Self { values, built_in, file, kept, given: by_name, engines: OnceLock::new() })
     }
 
-    /// Has changes told to the engines from now on.
+    /// Notifies the engines of changes from now on.
     pub fn follow(&self, engine: Arc<AnalyticEngine>, rows: Arc<RowStore>) {
-        // A database is opened once.
+        // Called once per database.
         let _ = self.engines.set((engine, rows));
     }
 
-    /// The values now.
+    /// The current values.
     pub fn values(&self) -> Values {
         let mut values = self.values.lock().clone();
         if let Some((_, rows)) = self.engines.get() {
-            // A database that was there has its own number of partitions.
+            // An existing database has its own number of partitions.
             values.rows = rows.settings();
         }
         values
     }
 
-    /// Values that a new session begins with.
+    /// Initial settings of a new session.
     pub fn session(&self) -> SessionSettings {
         self.values.lock().session.clone()
     }
 
-    /// Changes a value as if the database had been opened with it: for this process, and not in the directory.
+    /// Changes a value for this process, as if given at opening; the directory is not changed.
     ///
     /// # Errors
-    /// 42704, 22023, or 55P02 if it is decided when the database is opened.
+    /// 42704, 22023, or 55P02 if it is fixed at opening.
     pub fn set(&self, written: &str, value: &str) -> Result<()> {
         self.change(&Name::find(written)?, value, Source::Given)
     }
 
-    /// Runs `ALTER DATABASE`: changes values, and keeps them in the directory.
+    /// Runs `ALTER DATABASE`: changes values and stores them in the directory.
     ///
     /// # Errors
-    /// As [`DatabaseSettings::set`], and if the directory cannot be written; nothing has changed then.
+    /// As [`DatabaseSettings::set`], and if the directory cannot be written; then nothing changes.
     pub fn alter(&self, change: &Change) -> Result<()> {
         match change {
             Change::Set(written, value) => self.alter_one(&Name::find(written)?, Some(value)),
@@ -112,7 +112,7 @@ impl DatabaseSettings {
         };
         let before = self.values.lock().clone();
         match self.change(name, &value, source) {
-            // It is kept for the next opening.
+            // The value takes effect at the next opening.
             Err(error) if self.file.is_some() && is_decided_at_opening(name) => {
                 before.clone().set(name, &value)?;
                 tracing::warn!("{}: {}", name.plain(), error.strip_backtrace());
@@ -147,7 +147,7 @@ impl DatabaseSettings {
         Ok(())
     }
 
-    /// Tells the engines of values.
+    /// Notifies the engines of values.
     fn tell(&self, values: &Values) -> Result<()> {
         let Some((engine, rows)) = self.engines.get() else { return Ok(()) };
         rows.change(&values.rows).map_err(|why| external(Class::CannotChangeSetting.error(why)))?;

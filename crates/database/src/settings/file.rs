@@ -11,26 +11,26 @@ use crate::statement::{Change, SettingStatement, Statement};
 /// First line of the file.
 const HEADER: &str =
     "-- Thermocline settings. Written by ALTER DATABASE SET; edit it only while no process has the database.\n";
-/// Its name.
+/// File name.
 const NAME: &str = "settings.sql";
 
-/// `DB/settings.sql`: what `ALTER DATABASE SET` has set.
+/// `DB/settings.sql`: values set by `ALTER DATABASE SET`.
 #[derive(Debug)]
 pub struct SettingsFile(SqlFile);
 
 impl SettingsFile {
-    /// That of the database, or of the backup, in `directory`.
+    /// The file of the database or backup in `directory`.
     ///
     /// # Errors
-    /// If the directory cannot be made.
+    /// If the directory cannot be created.
     pub fn open(directory: &Path) -> Result<Self> {
         SqlFile::open(directory, NAME, HEADER).map(Self)
     }
 
-    /// Values by name; none if there is no file.
+    /// Values by name; empty if there is no file.
     ///
     /// # Errors
-    /// If it cannot be read, or has something else than settings.
+    /// If the file cannot be read, or contains anything but settings.
     pub fn read(&self) -> Result<BTreeMap<String, String>> {
         let place = || self.0.path().display().to_string();
         let mut values = BTreeMap::new();
@@ -57,10 +57,10 @@ impl SettingsFile {
         self.0.write(values.iter().map(line))
     }
 
-    /// Writes the same into another directory; nothing if there are none.
+    /// Copies the file to another directory, if it exists.
     ///
     /// # Errors
-    /// If it cannot be read, or the other directory cannot be written.
+    /// If the file cannot be read, or the other directory cannot be written.
     pub fn copy_to(&self, directory: &Path) -> Result<()> {
         self.0.copy_to(directory)
     }

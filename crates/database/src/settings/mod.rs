@@ -1,4 +1,4 @@
-//! Settings: one registry, to which each engine contributes its own.
+//! Settings: one registry, to which each engine contributes.
 //!
 //! ```text
 //! ENGINE_SETTINGS, ROW_SETTINGS      scope database: one value, ALTER DATABASE SET

@@ -6,12 +6,12 @@ use super::session::{SESSION_SETTINGS, SessionSettings};
 use crate::error::{Error, nearest};
 use crate::rows::{ROW_SETTINGS, RowSettings};
 
-/// Prefix of our own settings, which may be left out.
+/// Optional prefix of our own settings.
 pub const PREFIX: &str = "thermocline.";
-/// Options of the library that sessions may set.
+/// Prefixes of DataFusion options that sessions may set.
 const LIBRARY: [&str; 4] =
     ["datafusion.execution.", "datafusion.optimizer.", "datafusion.explain.", "datafusion.format."];
-/// Other names of settings.
+/// Aliases of settings.
 const ALIASES: [(&str, &str); 5] = [
     ("time.zone", "timezone"),
     ("time_zone", "timezone"),
@@ -20,22 +20,22 @@ const ALIASES: [(&str, &str); 5] = [
     ("datafusion.runtime.max_temp_directory_size", "temporary_files_limit"),
 ];
 
-/// A setting that there is.
+/// An existing setting.
 #[derive(Debug, Clone)]
 pub enum Name {
     Engine(&'static Setting<EngineSettings>),
     Rows(&'static Setting<RowSettings>),
     Query(&'static Setting<QuerySettings>),
     Session(&'static Setting<SessionSettings>),
-    /// By its whole name.
+    /// A DataFusion option, by its full name.
     Library(String),
 }
 
 impl Name {
-    /// The setting of this name.
+    /// Finds a setting by name.
     ///
     /// # Errors
-    /// 42704, with a name that may be meant.
+    /// 42704, with a similar name as a hint.
     pub fn find(written: &str) -> Result<Self> {
         let lower = written.trim().to_ascii_lowercase();
         let plain = lower.strip_prefix(PREFIX).unwrap_or(&lower);
@@ -55,7 +55,7 @@ impl Name {
         Err(error.about(written).with_hint(mend).into())
     }
 
-    /// All settings but the library's.
+    /// All settings except DataFusion's.
     pub fn all() -> Vec<Self> {
         let engine = ENGINE_SETTINGS.iter().map(Self::Engine);
         let rows = ROW_SETTINGS.iter().map(Self::Rows);
@@ -76,7 +76,7 @@ impl Name {
         }
     }
 
-    /// The name without prefix, as it is written in SQL.
+    /// The name without prefix.
     pub fn plain(&self) -> &str {
         self.about().0
     }
@@ -86,7 +86,7 @@ impl Name {
         self.about().1
     }
 
-    /// Whether all sessions have one value of it.
+    /// Whether all sessions share one value.
     pub fn is_shared(&self) -> bool {
         self.scope() != Scope::Session
     }
@@ -96,13 +96,13 @@ impl Name {
         self.about().2
     }
 
-    /// Purpose; the library describes its own.
+    /// Description; DataFusion describes its own options.
     pub fn description(&self) -> &'static str {
         self.about().3
     }
 }
 
-/// Name, scope, unit and description, which settings of all groups have.
+/// Name, scope, unit and description of a setting of any group.
 const fn about<G>(setting: &Setting<G>) -> (&'static str, Scope, &'static str, &'static str) {
     (setting.name, setting.scope, setting.unit, setting.description)
 }
@@ -122,7 +122,7 @@ mod tests {
             let error = Name::find(written).unwrap_err().to_string();
             assert!(error.contains(written) && error.contains(said), "{error}");
         }
-        // What would change the meaning of statements is nobody's to set.
+        // Options that change the meaning of statements cannot be set.
         assert!(Name::find("datafusion.sql_parser.dialect").is_err());
         assert!(Name::find("datafusion.catalog.default_schema").is_err());
     }

@@ -9,29 +9,29 @@ use thermocline_types::{Scope, Setting, Zone};
 
 use super::name::Name;
 
-/// Values that one session has set.
+/// Settings of a session.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
     /// [`QuerySettings`], and DataFusion's options.
     pub config: SessionConfig,
-    /// The longest that a statement may take; `None` for no limit.
+    /// Time limit of a statement; `None` for no limit.
     pub statement_timeout: Option<Duration>,
-    /// Names of what the session has set itself.
+    /// Names of settings that the session has set itself.
     pub(super) own: BTreeSet<String>,
 }
 
 impl SessionSettings {
-    /// Those of a session that has set nothing.
+    /// Settings of a session that has set nothing.
     pub fn new(config: SessionConfig) -> Self {
         Self { config, statement_timeout: None, own: BTreeSet::new() }
     }
 
-    /// Settings of queries.
+    /// Query settings.
     pub fn query(&self) -> QuerySettings {
         self.config.options().extensions.get::<QuerySettings>().cloned().unwrap_or_default()
     }
 
-    /// Notes whether the session has set a value itself.
+    /// Records whether the session has set a value itself.
     pub fn note(&mut self, name: &Name, is_own: bool) {
         let name = name.plain();
         if is_own {
@@ -41,7 +41,7 @@ impl SessionSettings {
         }
     }
 
-    /// Names of what it has set itself.
+    /// Names of settings that the session has set itself.
     pub fn own_names(&self) -> Vec<String> {
         self.own.iter().cloned().collect()
     }
@@ -51,14 +51,14 @@ impl SessionSettings {
         self.config.options()
     }
 
-    /// When a statement that begins now has taken too long; `None` if it may take any time.
+    /// Deadline of a statement that begins now; `None` for no limit.
     pub fn deadline(&self) -> Option<Instant> {
-        // A timeout too long for the clock never comes.
+        // A deadline beyond the range of the clock is no limit.
         self.statement_timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 }
 
-/// Settings of a session that belong to neither engine alone.
+/// Session settings that concern both engines.
 pub const SESSION_SETTINGS: &[Setting<SessionSettings>] = &[
     Setting {
         name: "statement_timeout",

@@ -12,13 +12,13 @@ use super::values::Values;
 /// A row of `system.settings`.
 pub struct SettingRow {
     name: String,
-    /// As `SHOW` prints it.
+    /// Value as printed by `SHOW`.
     pub value: String,
     scope: &'static str,
     unit: &'static str,
     default_value: String,
     source: &'static str,
-    /// Purpose.
+    /// Description.
     pub description: &'static str,
 }
 
@@ -28,7 +28,7 @@ impl SettingRow {
         self.name.strip_prefix(PREFIX).unwrap_or(&self.name)
     }
 
-    /// One for each setting of ours.
+    /// One row for each of our settings.
     pub fn all(values: &Values) -> Vec<Self> {
         let default = Values::new(default_config(None));
         let row = |name: Name| Self {
@@ -58,23 +58,23 @@ pub fn columns() -> Columns<SettingRow> {
         .text("description", |row| row.description)
 }
 
-/// The settings that a statement runs under, as an extension of its configuration.
+/// Settings in effect for a statement, as an extension of its configuration.
 #[derive(Debug, Clone)]
 pub struct SettingsInUse {
-    /// The database's.
+    /// Settings of the database.
     pub database: Arc<DatabaseSettings>,
-    /// The session's.
+    /// Settings of the session.
     pub session: Arc<Mutex<SessionSettings>>,
 }
 
 impl SettingsInUse {
-    /// All values.
+    /// All effective values.
     pub fn values(&self) -> Values {
         self.database.values().seen_by(self.session.lock().clone())
     }
 }
 
-/// The rows for a statement with this configuration.
+/// The rows of `system.settings` for a statement with this configuration.
 pub fn rows_in_use(config: &SessionConfig) -> Vec<SettingRow> {
     let in_use = config.get_extension::<SettingsInUse>();
     in_use.map(|in_use| SettingRow::all(&in_use.values())).unwrap_or_default()

@@ -11,7 +11,7 @@ use super::session::SessionSettings;
 use crate::error::Error;
 use crate::rows::RowSettings;
 
-/// Where the value of a setting comes from.
+/// Origin of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The built-in value.
@@ -36,21 +36,21 @@ impl Source {
     }
 }
 
-/// The values of all settings: a database's, or those that one session sees.
+/// Values of all settings, of a database or as seen by a session.
 #[derive(Debug, Clone)]
 pub struct Values {
-    /// Settings that queries share.
+    /// Settings of the analytic engine.
     pub engine: EngineSettings,
-    /// The row engine's.
+    /// Settings of the row engine.
     pub rows: RowSettings,
-    /// A session's; a database has those of new sessions.
+    /// Settings of the session; in a database, the initial ones of new sessions.
     pub session: SessionSettings,
-    /// Where the database's come from, if not built in.
+    /// Origins of the database's values, unless built in.
     sources: BTreeMap<String, Source>,
 }
 
 impl Values {
-    /// The built-in ones, with these settings of queries.
+    /// Built-in values, with this configuration of queries.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             engine: EngineSettings::default(),
@@ -60,13 +60,13 @@ impl Values {
         }
     }
 
-    /// The same as a session sees them.
+    /// These values with the settings of a session.
     #[must_use]
     pub fn seen_by(&self, session: SessionSettings) -> Self {
         Self { session, ..self.clone() }
     }
 
-    /// A value as text; `None` if the library has no such option.
+    /// A value as text; `None` if DataFusion has no such option.
     pub fn get(&self, name: &Name) -> Option<String> {
         Some(match name {
             Name::Engine(setting) => (setting.get)(&self.engine),
@@ -83,7 +83,7 @@ impl Values {
     /// Changes a value.
     ///
     /// # Errors
-    /// 22023 if the value does not fit, 42704 if the library has no such option; nothing has changed then.
+    /// 22023 for an invalid value, 42704 if DataFusion has no such option; then nothing changes.
     pub fn set(&mut self, name: &Name, text: &str) -> Result<()> {
         let invalid = |why: String| external(Class::InvalidParameter.error(format_args!("{}: {why}", name.plain())));
         match name {
@@ -109,12 +109,12 @@ impl Values {
         }
     }
 
-    /// Notes where a value of the database comes from.
+    /// Records the origin of a value of the database.
     pub(super) fn note(&mut self, name: &Name, source: Source) {
         self.sources.insert(name.plain().to_owned(), source);
     }
 
-    /// Where a value comes from.
+    /// The origin of a value.
     pub fn source(&self, name: &Name) -> Source {
         if self.session.own.contains(name.plain()) {
             return Source::Session;
@@ -123,7 +123,7 @@ impl Values {
     }
 }
 
-/// Checks that there is a setting of this name, and that a value fits it, as far as that is known without a database.
+/// Checks name and value of a setting, as far as possible without a database.
 ///
 /// # Errors
 /// 42704, 22023.

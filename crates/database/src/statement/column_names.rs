@@ -1,4 +1,4 @@
-//! Names of columns that a statement refers to and does not give.
+//! PostgreSQL's default column names for references.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -17,15 +17,15 @@ use super::headings::{is_many, select};
 use super::sort_keys::separate_sort_keys;
 use crate::bridge::external;
 
-/// Gives columns without an alias PostgreSQL's names where the statement, or a later one, can refer to them. The
-/// analytic engine calls them after their whole expressions.
+/// Gives columns without an alias PostgreSQL's names where this statement, or a later one, can refer to them. The
+/// analytic engine names them after their expressions.
 ///
 /// ```text
 /// SELECT count FROM (SELECT count(*) FROM t) q     derived tables, WITH, views, files of COPY: all columns
 /// SELECT count(*) FROM t GROUP BY a ORDER BY count   ORDER BY: those that it names
 /// ```
 ///
-/// Columns of one name are `count:1` and `count:2`: neither is `count`, which would be ambiguous.
+/// Columns with equal names become `count:1` and `count:2`; neither is `count`, which would be ambiguous.
 pub fn name_columns(statement: &mut Parsed) {
     match statement {
         Parsed::Explain(explain) => name_columns(&mut explain.statement),
@@ -47,10 +47,10 @@ pub fn name_columns(statement: &mut Parsed) {
     }
 }
 
-/// Checks that the columns of a view have different names.
+/// Checks that the columns of a view have distinct names.
 ///
 /// # Errors
-/// 42701 if two have the same.
+/// 42701 if two are equal.
 pub fn check_view(view: &CreateView) -> Result<()> {
     let items = select(&view.query).map(|select| select.projection.as_slice()).unwrap_or_default();
     let mut seen = HashSet::new();
@@ -62,13 +62,13 @@ pub fn check_view(view: &CreateView) -> Result<()> {
     }
 }
 
-/// Which columns get names.
+/// Columns to name.
 #[derive(Clone, Copy)]
 enum Naming<'a> {
     All,
-    /// All, and none of several that are called the same: see [`check_view`].
+    /// All, except columns with equal names: see [`check_view`].
     View,
-    /// Those that ORDER BY names.
+    /// Columns that ORDER BY refers to.
     Ordered(&'a HashSet<String>),
 }
 
@@ -104,7 +104,7 @@ impl VisitorMut for Names {
     }
 }
 
-/// Makes `SELECT * FROM t` of `FROM t`, which has no columns to DataFusion.
+/// Turns `FROM t`, which has no columns in DataFusion, into `SELECT * FROM t`.
 fn select_all(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) if select.flavor == SelectFlavor::FromFirstNoSelect => {
@@ -119,7 +119,7 @@ fn select_all(body: &mut SetExpr) {
     }
 }
 
-/// The names that ORDER BY consists of.
+/// Keys of ORDER BY that are plain names.
 fn names_of(order: &OrderBy) -> HashSet<String> {
     let OrderByKind::Expressions(parts) = &order.kind else { return HashSet::new() };
     let name = |expr: &Expr| match expr {
@@ -129,7 +129,7 @@ fn names_of(order: &OrderBy) -> HashSet<String> {
     parts.iter().filter_map(|part| name(&part.expr)).collect()
 }
 
-/// SELECT that names the columns: of a UNION, its first branch.
+/// The SELECT that determines column names: the first branch of a UNION.
 fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -167,7 +167,7 @@ fn name_items(select: &mut Select, naming: Naming<'_>) {
         let is_one_of_several = counts.get(name.as_str()).is_some_and(|count| *count > 1);
         let alias = match naming {
             Naming::Ordered(wanted) if is_one_of_several || !wanted.contains(name) => continue,
-            // What stands beside `*` could have the name of one of its columns; of functions that is unlikely.
+            // The name of an item beside `*` might be that of one of its columns, which is unlikely for functions.
             _ if !is_complete && !matches!(expr, Expr::Function(_)) => continue,
             _ if is_many(item) || mentioned.contains(name) => continue,
             Naming::All if is_one_of_several && is_complete => format!("{name}:{}", number + 1),
@@ -178,7 +178,7 @@ fn name_items(select: &mut Select, naming: Naming<'_>) {
     }
 }
 
-/// The name of a column that stands alone in a select list.
+/// The name of an item of a select list that is a single column.
 pub(super) fn name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::UnnamedExpr(expr) => Some(output_name(expr).into_string()),
@@ -187,7 +187,7 @@ pub(super) fn name(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// Names in clauses that take them for columns of tables, and DataFusion for aliases first.
+/// Names in clauses where SQL resolves them to table columns, but DataFusion to aliases first.
 fn mentioned(select: &Select) -> HashSet<String> {
     let mut names = HashSet::new();
     let mut note = |part: &Expr| {

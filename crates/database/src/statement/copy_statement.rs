@@ -5,7 +5,7 @@ use thermocline_syntax::Tokens;
 
 use super::statement::Statement;
 
-/// Whether a text that begins with COPY has PostgreSQL's form, rather than in DataFusion's:
+/// Whether a text that begins with COPY has PostgreSQL's form, rather than DataFusion's:
 ///
 /// ```text
 /// COPY t FROM ...                              PostgreSQL's
@@ -46,12 +46,12 @@ pub fn is_postgresql_copy(tokens: &Tokens) -> bool {
 }
 
 impl Statement {
-    /// Whether it reads rows from standard input, so that whoever runs it has to give them.
+    /// Whether it reads rows from standard input, which the caller has to provide.
     pub fn reads_input(&self) -> bool {
         self.copy().is_some_and(|(to, target)| !to && matches!(target, CopyTarget::Stdin))
     }
 
-    /// Whether it writes rows to standard output, so that whoever runs it has to take them.
+    /// Whether it writes rows to standard output, which the caller has to provide.
     pub fn writes_output(&self) -> bool {
         self.copy().is_some_and(|(to, target)| to && matches!(target, CopyTarget::Stdout))
     }

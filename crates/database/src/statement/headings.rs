@@ -4,12 +4,11 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Statement as Ast};
 use thermocline_transactions::sql::output_name;
 
-/// Headings of a statement's rows.
+/// Displayed column names of a statement's rows.
 ///
-/// The analytic engine names a column that has no alias after its whole expression (`Int64(1)`,
-/// `sum(t.a + Int64(1))`), and needs those names to tell columns apart. Whoever reads a result gets what the row
-/// engine says, which is what PostgreSQL says: the name of the column or function, or `?column?`. Two columns may
-/// have the same one.
+/// The analytic engine names a column without an alias after its expression (`Int64(1)`, `sum(t.a + Int64(1))`), and
+/// needs these names to distinguish columns. Clients see the names of the row engine and PostgreSQL: that of the column
+/// or function, or `?column?`. They need not be unique.
 ///
 /// ```text
 /// SELECT 1, t.*, sum(a)      from the left up to what stands for many columns, from the right down to it
@@ -18,14 +17,14 @@ use thermocline_transactions::sql::output_name;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headings {
-    /// Of the first columns; `None` if it is the column's own name.
+    /// Headings of the first columns; `None` keeps the name in the schema.
     first: Vec<Option<Box<str>>>,
-    /// Of the last ones, likewise; `None` if there is nothing in between, so that `first` has all.
+    /// Headings of the last columns, likewise; `None` if `first` covers all columns.
     last: Option<Vec<Option<Box<str>>>>,
 }
 
 impl Default for Headings {
-    /// Those of columns that keep their own names.
+    /// All columns keep the names in the schema.
     fn default() -> Self {
         Self { first: vec![], last: Some(vec![]) }
     }
@@ -47,8 +46,7 @@ impl Headings {
         Self { first: names(first), last: behind.map(names) }
     }
 
-    /// The schema with these names, for showing it. That of a statement whose columns cannot be told from its text
-    /// stays as it is.
+    /// The schema with these names, for display; unchanged if the number of columns does not match the text.
     pub fn of_schema(&self, schema: &SchemaRef) -> SchemaRef {
         let (width, last) = (schema.fields().len(), self.last.as_deref().unwrap_or_default());
         let named = self.first.len() + last.len();
@@ -66,7 +64,7 @@ impl Headings {
     }
 }
 
-/// SELECT that names the columns: of a UNION, its first branch.
+/// The SELECT that determines column names: the first branch of a UNION.
 pub(super) fn select(query: &Query) -> Option<&Select> {
     let mut body = query.body.as_ref();
     loop {
@@ -79,11 +77,11 @@ pub(super) fn select(query: &Query) -> Option<&Select> {
     }
 }
 
-/// Whether an item stands for columns whose number its text does not say.
+/// Whether an item expands to a number of columns that the text does not determine.
 pub(super) fn is_many(item: &SelectItem) -> bool {
     match item {
         SelectItem::ExprWithAlias { .. } => false,
-        // Of a record it gives a column for each field.
+        // For a record it returns a column for each field.
         SelectItem::UnnamedExpr(Expr::Function(function)) => function.name.to_string().eq_ignore_ascii_case("unnest"),
         SelectItem::UnnamedExpr(_) => false,
         _ => true,

@@ -1,4 +1,4 @@
-//! Statements: cut out of scripts, parsed, and what their texts alone say.
+//! Statements: splitting of scripts, parsing, and properties that follow from the text.
 
 mod column_names;
 mod copy_statement;

@@ -1,7 +1,7 @@
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use thermocline_syntax::folded;
 
-/// The name of something in schema `public`; `None` for names in other schemas.
+/// The name of an object in schema `public`; `None` for other schemas.
 pub fn simple(name: &ObjectName) -> Option<String> {
     let part = |part: &ObjectNamePart| part.as_ident().map(folded);
     match name.0.as_slice() {

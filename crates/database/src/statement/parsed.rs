@@ -17,11 +17,11 @@ use super::setting_statement::{Change, alter_database};
 /// Tree of a statement.
 #[derive(Debug, Clone)]
 pub enum Parsed {
-    /// One that either engine may run.
+    /// A statement that either engine may run.
     Sql(Sql),
-    /// `EXPLAIN` of one that either engine may run, as the row engine takes it; the options are the analytic engine's.
+    /// `EXPLAIN` of such a statement, in the form of the row engine, with the options of the analytic engine.
     Explain(Sql, ExplainStatementOptions),
-    /// One that only the analytic engine has: `CREATE EXTERNAL TABLE`, `COPY ... TO 'file'` in DataFusion's form.
+    /// A statement of the analytic engine only: `CREATE EXTERNAL TABLE`, `COPY ... TO 'file'` in DataFusion's form.
     Analytic(AnalyticStatement),
     /// `ALTER DATABASE SET` and `RESET`.
     AlterDatabase(Change),
@@ -30,10 +30,10 @@ pub enum Parsed {
 }
 
 impl Parsed {
-    /// The tree of a text, and how many operators follow each other in it at the most.
+    /// Parses a text; also returns the length of its longest chain of operators.
     ///
     /// # Errors
-    /// If it does not parse as one statement, or is too deep to be worked on.
+    /// If it is not a single valid statement, or is too deep.
     pub fn of(text: &str) -> Result<(Self, u32)> {
         let tokens = Tokens::of(text)?;
         check_depth(&tokens)?;
@@ -77,7 +77,7 @@ impl Parsed {
         Self::Explain(Sql::Explain(Box::new(Sql::Sql(explained, vec![]))), options)
     }
 
-    /// Its tree, if it is a statement that the parser knows.
+    /// The syntax tree, unless it is EXPLAIN or specific to one engine.
     pub fn ast(&self) -> Option<&Ast> {
         match self {
             Self::Sql(Sql::Sql(ast, _)) => Some(ast),
@@ -85,7 +85,7 @@ impl Parsed {
         }
     }
 
-    /// The statement as the row engine takes it; `None` of one that it cannot have.
+    /// The form for the row engine; `None` if it cannot run the statement.
     pub const fn of_rows(&self) -> Option<&Sql> {
         match self {
             Self::Sql(statement) | Self::Explain(statement, _) => Some(statement),
@@ -93,7 +93,7 @@ impl Parsed {
         }
     }
 
-    /// The statement as the analytic engine takes it; `None` of one that it cannot have.
+    /// The form for the analytic engine; `None` if it cannot run the statement.
     pub fn into_analytic(self) -> Option<AnalyticStatement> {
         let plain = |statement| match statement {
             Sql::Sql(ast, options) if options.is_empty() => Some(AnalyticStatement::Statement(ast)),
@@ -129,7 +129,7 @@ impl From<Ast> for Parsed {
     }
 }
 
-/// Whether DataFusion's parser has a form of its own for statements that begin so.
+/// Whether DataFusion's parser handles statements that begin like this.
 fn is_datafusions(tokens: &Tokens) -> bool {
     let mut keywords = tokens.keywords();
     match keywords.next() {

@@ -1,7 +1,7 @@
-//! Where statements end in a text that comes piece by piece.
+//! Detection of statement ends in incremental text.
 //!
-//! The rules are those of the parser's tokenizer. Where the two disagreed, which they do not on any text that parses,
-//! what is cut off here would not parse as one statement: an error and nothing worse.
+//! The rules are those of the parser's tokenizer. The two agree on all texts that parse; should they disagree, a cut
+//! would not parse as one statement, which is merely an error.
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -10,53 +10,53 @@ use thermocline_pushdown::user_err;
 
 use super::token::{Inside, Meaning, tail, token};
 
-/// Bytes of one statement at most: it is kept in memory until it ends, and its tokens are many times as large.
+/// Limit on bytes of a statement: it is kept in memory until its end, and its tokens are much larger.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 20;
 
-/// Completeness of a text so far.
+/// Completeness of the text read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
-    /// Nothing but space and comments.
+    /// Only whitespace and comments.
     Blank,
-    /// A statement without its end.
+    /// An unfinished statement.
     Open,
-    /// Whole statements, each with its `;`, and commands.
+    /// Complete statements, each with its `;`, and commands.
     Complete,
 }
 
-/// A statement cut off a text.
+/// A statement or command cut from a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut<'a> {
     /// A statement without its `;`, or a command from its backslash to the end of its line.
     pub text: &'a str,
-    /// Where it begins.
+    /// Its beginning.
     pub at: Location,
     /// Whether it is a command.
     pub is_command: bool,
 }
 
-/// Cuts a text into statements and commands while it is read. Semicolons in strings, comments and bodies of
-/// procedures do not count.
+/// Cuts a text into statements and commands while it is read. Semicolons in strings, comments and bodies of procedures
+/// do not end statements.
 ///
-/// Invariants: `located <= at <= text.len()`; what was begun begins at or behind `located`.
+/// Invariants: `located <= at <= text.len()`; `begun` starts at or behind `located`.
 #[derive(Debug)]
 pub struct Scanner {
-    /// Text that has been read and is still needed.
+    /// Text that is still needed.
     text: String,
-    /// Up to where it has been looked at, in bytes.
+    /// Scanned bytes of the text.
     at: usize,
-    /// Token that the place `at` is inside of.
+    /// Token that contains the position `at`.
     inside: Inside,
     /// Statement that continues at `at`; `None` between two statements.
     begun: Option<Begun>,
-    /// A byte of the text and its line and column.
+    /// A byte offset whose line and column are known.
     located: usize,
     location: Location,
-    /// Whether nothing more will come.
+    /// Whether the text is complete.
     is_ended: bool,
     /// Whether backslashes between statements begin commands.
     has_commands: bool,
-    /// Whether something has ended, be it an empty statement.
+    /// Whether a statement has ended, even an empty one.
     has_ends: bool,
 }
 
@@ -69,7 +69,7 @@ struct Begun {
 }
 
 impl Scanner {
-    /// Of a text that is still to come.
+    /// A scanner without text.
     pub fn new(has_commands: bool) -> Self {
         Self {
             text: String::new(),
@@ -84,7 +84,7 @@ impl Scanner {
         }
     }
 
-    /// Goes on with the text.
+    /// Appends text.
     pub fn push(&mut self, text: &str) {
         let needed = self.begun.map_or(self.at, |begun| begun.offset);
         self.locate(needed);
@@ -97,15 +97,15 @@ impl Scanner {
         self.text.push_str(text);
     }
 
-    /// Nothing comes any more: what was begun ends here.
+    /// Marks the end of the text, which ends an unfinished statement.
     pub const fn end(&mut self) {
         self.is_ended = true;
     }
 
-    /// The next statement or command that is whole; `None` if there is none before more text comes.
+    /// Cuts off the next complete statement or command; `None` if more text is needed.
     ///
     /// # Errors
-    /// If a comment, or a quote in a command, is not closed, or a statement is too long.
+    /// Unclosed comments, unclosed quotes in commands, and statements that are too long.
     pub fn next_cut(&mut self) -> Result<Option<Cut<'_>>> {
         loop {
             let from = self.at;
@@ -141,13 +141,13 @@ impl Scanner {
         if self.is_ended { self.rest() } else { self.check_length() }
     }
 
-    /// Completeness of the text so far. Passes over whole statements.
+    /// Completeness of the text so far. Skips complete statements.
     pub fn completeness(&mut self) -> Completeness {
         loop {
             match self.next_cut() {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                // Running it says what is wrong.
+                // Running it returns the error.
                 Err(_) => return Completeness::Complete,
             }
         }
@@ -170,7 +170,7 @@ impl Scanner {
         Cut { text, at: begun.at, is_command: begun.is_command }
     }
 
-    /// Statement that the end of the text completes.
+    /// The statement that ends with the text.
     fn rest(&mut self) -> Result<Option<Cut<'_>>> {
         let is_comment = matches!(self.inside, Inside::BlockComment { .. });
         let is_closed = matches!(self.inside, Inside::Nothing | Inside::LineComment);
@@ -178,7 +178,7 @@ impl Scanner {
         self.inside = Inside::Nothing;
         match self.begun {
             Some(begun) if begun.is_command && !is_closed => unclosed_in_command(begun.at),
-            // A quote that is not closed is found by who parses it.
+            // The parser reports an unclosed quote.
             Some(begun) => Ok(Some(self.take(begun, self.at))),
             None if is_comment => {
                 self.locate(self.at);
@@ -315,7 +315,7 @@ mod tests {
         scanner.push(&piece);
         let error = scanner.next_cut().unwrap_err().to_string();
         assert!(error.contains("line 2: a statement has no end within 64 MiB"), "{error}");
-        // A comment is not kept.
+        // Comments are not kept in memory.
         let mut scanner = Scanner::new(true);
         scanner.push("/*");
         for _ in 0..20 {
@@ -325,7 +325,7 @@ mod tests {
         assert!(scanner.text.len() <= 2 * piece.len());
     }
 
-    /// A generator of numbers (splitmix64).
+    /// Random number generator (SplitMix64).
     struct Random(u64);
 
     impl Random {
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// The statements of a text as the parser's tokenizer sees them, and whether it sees all of it.
+    /// The statements of a text according to the parser's tokenizer, and whether it accepts the whole text.
     fn by_tokenizer(text: &str) -> (Vec<String>, bool) {
         let mut tokens = vec![];
         let is_all = Tokenizer::new(&SqlDialect::of(0), text).tokenize_with_location_into_buf(&mut tokens).is_ok();

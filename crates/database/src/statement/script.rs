@@ -6,7 +6,7 @@ use super::scanner::{Cut, Scanner};
 use super::statement::Statement;
 use crate::error::Error;
 
-/// A text of statements that may be run while it is read: each part is there once its end is. What stands before an
+/// A script that can be run while it is read: each part is available once its end has been read, and parts before an
 /// error can be run.
 #[derive(Debug)]
 pub struct Script {
@@ -18,8 +18,7 @@ pub struct Script {
 pub enum Part {
     /// A statement.
     Statement(Box<Statement>),
-    /// A backslash where a statement could begin, and what stands behind it in its line: a command to whoever runs
-    /// the script.
+    /// A command to the client: a backslash where a statement could begin, and the rest of its line.
     Command(String),
 }
 
@@ -30,7 +29,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// All of it.
+    /// A complete script.
     pub fn whole(text: &str) -> Self {
         let mut script = Self::default();
         script.push(text);
@@ -38,21 +37,21 @@ impl Script {
         script
     }
 
-    /// Goes on with its text.
+    /// Appends text.
     pub fn push(&mut self, text: &str) {
         self.scanner.push(text);
     }
 
-    /// Nothing comes any more: what has begun is its last part.
+    /// Marks the end of the text, which ends an unfinished part.
     pub const fn end(&mut self) {
         self.scanner.end();
     }
 
-    /// The next part that is whole; `None` if there is none before more text comes. Semicolons in strings, comments
-    /// and bodies of procedures end nothing.
+    /// The next complete part; `None` if more text is needed. Semicolons in strings, comments and bodies of procedures
+    /// do not end parts.
     ///
     /// # Errors
-    /// If it does not parse; the error names line and column. The script ends there.
+    /// Syntax errors, with line and column; they end the script.
     pub fn part(&mut self) -> Result<Option<Part>, Error> {
         match self.scanner.next_cut()? {
             None => Ok(None),
@@ -63,10 +62,10 @@ impl Script {
         }
     }
 
-    /// The statements of a text without commands.
+    /// The statements of a complete text without commands.
     ///
     /// # Errors
-    /// If it does not parse; the error names line and column.
+    /// Syntax errors, with line and column.
     pub(super) fn statements(text: &str) -> Result<Vec<Statement>, Error> {
         let mut scanner = Scanner::new(false);
         scanner.push(text);
@@ -79,10 +78,10 @@ impl Script {
     }
 }
 
-/// The error of a statement with the place in the script instead of that in the statement, which begins at `start`.
+/// Converts the position in an error of a statement, which begins at `start`, to one in the script.
 pub fn in_script(error: DataFusionError, start: Location) -> DataFusionError {
     match error {
-        // Its own place would be wrong.
+        // The diagnostic's position would be wrong.
         DataFusionError::Diagnostic(_, error) => in_script(*error, start),
         DataFusionError::SQL(error, backtrace) => {
             let error = match *error {
@@ -96,8 +95,7 @@ pub fn in_script(error: DataFusionError, start: Location) -> DataFusionError {
     }
 }
 
-/// A message of the parser with the place in the script. Where it names none, which it would at its end, the place is
-/// that of the statement.
+/// Converts the position at the end of a parser message; a message without one gets the position of the statement.
 fn moved(message: String, start: Location) -> String {
     let found = message.rsplit_once(" at Line: ").and_then(|(before, place)| {
         let (line, column) = place.split_once(", Column: ")?;
@@ -170,7 +168,7 @@ mod tests {
         let script = "-- first\n\\i a b.sql; x \nSELECT 1\n, 2; \\d 'k;1'\n\\q\nSELECT '\n\\i no\n'; \\timing";
         let expected = ["\\i a b.sql; x", "SELECT 1\n, 2", "\\d 'k;1'", "\\q", "SELECT '\n\\i no\n'", "\\timing"];
         assert_eq!(texts(script), (expected.map(str::to_owned).to_vec(), None));
-        // Inside a statement it is none.
+        // Inside a statement, a backslash is not a command.
         assert!(texts("SELECT 1 \\g\n;").1.is_some());
         for script in ["SELECT 1; \\i 'a\nb'\n; SELECT 2", "SELECT 1; \\i it's.sql\nSELECT 2", "SELECT 1; \\i it's"] {
             let (parts, error) = texts(script);

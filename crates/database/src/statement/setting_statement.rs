@@ -15,7 +15,7 @@ use super::statement::Statement;
 /// A statement about settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingStatement {
-    /// `SET` and `RESET`, of the session.
+    /// `SET` and `RESET` of the session.
     Session(Change),
     /// `ALTER DATABASE SET` and `RESET`.
     AlterDatabase(Change),
@@ -28,22 +28,22 @@ pub enum SettingStatement {
 /// A change of settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A name gets a value.
+    /// Sets a name to a value.
     Set(String, String),
-    /// A name gets the value that it had before anybody set it.
+    /// Resets a name to its initial value.
     Reset(String),
-    /// All do.
+    /// Resets all names.
     ResetAll,
 }
 
-/// Names of two words.
+/// Name of the setting in `SET TIME ZONE`.
 const TIME_ZONE: &str = "timezone";
 
 impl SettingStatement {
-    /// The setting statement in a statement; `None` for others.
+    /// Interprets a statement as one about settings; `None` for others.
     ///
     /// # Errors
-    /// 0A000 for forms that are not supported, 42601 for a value that is none.
+    /// 0A000 for unsupported forms, 42601 for invalid values.
     pub fn of(statement: &Statement) -> Result<Option<Self>> {
         match statement.parsed.as_ref() {
             Parsed::AlterDatabase(change) => Ok(Some(Self::AlterDatabase(change.clone()))),
@@ -103,7 +103,7 @@ fn reset(name: &str) -> Change {
     if name.eq_ignore_ascii_case("all") { Change::ResetAll } else { Change::Reset(name.to_owned()) }
 }
 
-/// A name as it is written, without quotes.
+/// The name as written, without quotes.
 fn written(name: &ObjectName) -> String {
     let part = |part: &ObjectNamePart| part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.clone());
     name.0.iter().map(part).collect::<Vec<_>>().join(".")

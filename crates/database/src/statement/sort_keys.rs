@@ -1,4 +1,4 @@
-//! Keys of ORDER BY.
+//! ORDER BY keys.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,8 @@ use thermocline_syntax::folded;
 use super::column_names::name;
 use super::templates::{derived, plain_query};
 
-/// Computes the sort keys of a query beside its select list where their names would mean its columns: by itself a name
-/// in ORDER BY is that of a column of the result, and in an expression that of a column of a table. To DataFusion it is
-/// the result's in both.
+/// Moves sort keys to a subquery where DataFusion would resolve their names wrongly: in SQL, a plain name in ORDER BY
+/// denotes a result column, and a name within an expression a table column. DataFusion takes both for result columns.
 ///
 /// ```text
 /// SELECT id, -h AS h FROM z ORDER BY h + 0, id LIMIT 2
@@ -50,7 +49,7 @@ pub fn separate_sort_keys(query: &mut Query) {
     }
 }
 
-/// The name of a column that is not one of a table with the same name.
+/// The alias of an item, unless the item is a column of the same name.
 fn computed(item: &SelectItem) -> Option<String> {
     let SelectItem::ExprWithAlias { expr, alias } = item else { return None };
     let alias = folded(alias);
@@ -61,7 +60,7 @@ fn computed(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// Whether a sort key has a name within it that is a computed column's, too.
+/// Whether a sort key is an expression that contains the name of a computed column.
 fn is_confused(key: &Expr, computed: &HashSet<String>) -> bool {
     if matches!(key, Expr::Identifier(_)) {
         return false;

@@ -19,53 +19,53 @@ use super::printed::printed;
 use super::script::{Script, in_script};
 use crate::error::{Error, Known};
 
-/// A statement of a script, not yet given to an engine.
+/// A parsed statement of a script, not yet routed to an engine.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// As it was written, without comments before it and the semicolon behind it.
+    /// Text as written, without leading comments and the semicolon.
     pub text: Arc<str>,
-    /// Its text in the script, and where that begins.
+    /// Its text and position in the script.
     written: Written,
-    /// Its tree, which both engines take.
+    /// Syntax tree, for both engines.
     pub(crate) parsed: Arc<Parsed>,
-    /// Operators that follow each other in it at the most.
+    /// Length of its longest chain of operators.
     operators: u32,
 }
 
-/// A statement as somebody has written it: places of errors are places in this text.
+/// Original text of a statement, which positions of errors refer to.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// The text.
+    /// Text.
     pub text: Arc<str>,
-    /// Where it begins in its script.
+    /// Its beginning in the script.
     pub at: Location,
 }
 
 impl Statement {
-    /// The line of its script in which it begins, from 1.
+    /// The line in the script where it begins, from 1.
     pub const fn line(&self) -> u64 {
         self.written.at.line
     }
 
-    /// The statement as somebody has written it.
+    /// The original text.
     pub(crate) fn written(&self) -> Written {
         self.written.clone()
     }
 
-    /// A statement that is part of it, or is made of its parts.
+    /// A statement that is part of this one, or made from its parts.
     ///
     /// # Errors
-    /// Those of [`printed`].
+    /// Errors of [`printed`].
     pub(crate) fn part(&self, mut ast: Ast) -> Result<Self> {
         let (text, operators) = printed(&mut ast)?;
         let (text, written) = (text.into(), self.written.clone());
         Ok(Self { text, written, parsed: Arc::new(Parsed::from(ast)), operators })
     }
 
-    /// The statement in which `executed` gives what EXECUTE stands for, also below EXPLAIN; any other statement stays.
+    /// Replaces EXECUTE, also below EXPLAIN, by the result of `executed`; returns other statements unchanged.
     ///
     /// # Errors
-    /// Those of `executed`, and of [`printed`].
+    /// Errors of `executed` and of [`printed`].
     pub(crate) fn executing(self, executed: impl FnOnce(&Ast) -> Result<Ast>) -> Result<Self> {
         match (self.ast(), self.explained()) {
             (Some(execute @ Ast::Execute { .. }), _) => self.part(executed(execute)?),
@@ -76,23 +76,23 @@ impl Statement {
         }
     }
 
-    /// `EXPLAIN` of a statement that the parser knows; any other statement stays.
+    /// `EXPLAIN` of this statement; unchanged if it has no plain [tree](Self::ast).
     pub(crate) fn under_explain(self, options: ExplainStatementOptions) -> Self {
         let Some(ast) = self.ast() else { return self };
         let parsed = Parsed::explain_of(Box::new(ast.clone()), options);
         Self { text: format!("EXPLAIN {}", self.text).into(), parsed: Arc::new(parsed), ..self }
     }
 
-    /// Cuts a script into statements. Semicolons in strings, comments and bodies of procedures do not
-    /// count.
+    /// Parses a script into statements. Semicolons in strings, comments and bodies of procedures do not separate
+    /// statements.
     ///
     /// # Errors
-    /// If it does not parse; the error names line and column.
+    /// Syntax errors, with line and column.
     pub fn parse(script: &str) -> Result<Vec<Self>, Error> {
         Script::statements(script)
     }
 
-    /// The statement whose text begins at a place of its script.
+    /// Parses a statement that begins at `at` in its script.
     pub(super) fn cut(text: &str, at: Location) -> Result<Self, Error> {
         Self::parsed(text, at).map_err(|error| Error::from(in_script(error, at)).explained(text, at, &Nothing))
     }
@@ -108,12 +108,12 @@ impl Statement {
         }
     }
 
-    /// Its tree, if it is a statement that the parser knows; neither EXPLAIN nor one that a single engine has.
+    /// The syntax tree, unless the statement is EXPLAIN or specific to one engine.
     pub(crate) fn ast(&self) -> Option<&Ast> {
         self.parsed.ast()
     }
 
-    /// The statement below EXPLAIN, and the options of that.
+    /// The statement below EXPLAIN, and the options of EXPLAIN.
     pub(crate) fn explained(&self) -> Option<(&Sql, &ExplainStatementOptions)> {
         match self.parsed.as_ref() {
             Parsed::Explain(Sql::Explain(explained), options) => Some((explained, options)),
@@ -129,15 +129,15 @@ impl Statement {
         }
     }
 
-    /// The statement for the analytic engine, with names for the columns that it refers to; `None` of one that this
-    /// engine cannot have.
+    /// The form for the analytic engine, with names for columns that are referred to; `None` if that engine cannot run
+    /// the statement.
     pub(crate) fn into_analytic(self) -> Option<AnalyticStatement> {
         let mut statement = Arc::unwrap_or_clone(self.parsed).into_analytic()?;
         name_columns(&mut statement);
         Some(statement)
     }
 
-    /// The table that it creates or whose rows it changes, if that is a row table, and whether it creates it.
+    /// The name of the table that it creates or changes, if that may be a row table, and whether it creates it.
     pub(crate) fn row_target(&self) -> Option<(String, bool)> {
         let factor = |table: &TableWithJoins| match &table.relation {
             TableFactor::Table { name, .. } => simple(name),
@@ -158,7 +158,7 @@ impl Statement {
         }
     }
 
-    /// Headings of its rows.
+    /// Displayed column names.
     pub(crate) fn headings(&self) -> Headings {
         self.ast().map_or_else(Headings::default, Headings::of)
     }
@@ -177,7 +177,7 @@ impl Statement {
     }
 }
 
-/// Before a database is asked, nothing is known of its names.
+/// No known names, for errors before a database is involved.
 struct Nothing;
 
 impl Known for Nothing {
@@ -198,7 +198,7 @@ impl Known for Nothing {
 mod tests {
     use super::*;
 
-    /// Texts of statements, and whether the analytic engine can have each.
+    /// Texts of statements, and whether the analytic engine can run each.
     fn texts(script: &str) -> Vec<(String, bool)> {
         let statements = Statement::parse(script).unwrap();
         statements.into_iter().map(|one| (one.text.to_string(), one.into_analytic().is_some())).collect()

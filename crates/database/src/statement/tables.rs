@@ -3,8 +3,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use thermocline_syntax::folded;
 
-/// The names of tables and views that a query reads, with those of its subqueries, and without names that a WITH gives.
-/// Takes time linear in its size.
+/// Names of the tables and views that a query and its subqueries read, except names that WITH introduces. Takes time
+/// linear in the size of the query.
 pub fn tables_of(query: &Query) -> Vec<ObjectName> {
     let mut tables = Tables { scopes: vec![], found: vec![] };
     let _: ControlFlow<()> = query.visit(&mut tables);
@@ -12,19 +12,19 @@ pub fn tables_of(query: &Query) -> Vec<ObjectName> {
 }
 
 struct Tables {
-    /// Of the query that is visited, and of those around it.
+    /// Scopes of the visited query and the queries around it.
     scopes: Vec<Scope>,
     found: Vec<ObjectName>,
 }
 
 /// Names that the WITH of a query introduces.
 struct Scope {
-    /// In their order, with their queries, which are compared by their places.
+    /// Names in order, with their queries, which are compared by address.
     names: Vec<(String, *const Query)>,
     is_recursive: bool,
-    /// The first so many can be read where the visit is.
+    /// Number of leading names that are visible at the current position.
     visible: usize,
-    /// Those whose queries have been visited.
+    /// Number of names whose queries have been visited.
     visited: usize,
 }
 

@@ -1,14 +1,14 @@
-//! Queries that the database writes itself, around those of users.
+//! Generated queries around queries of users.
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement as Ast, TableFactor};
 use thermocline_pushdown::user_err;
 use thermocline_syntax::{Statement as Sql, Tokens};
 
-/// The tree of a query.
+/// Parses a query.
 ///
 /// # Errors
-/// If it does not parse as one.
+/// If the text is not a valid query.
 pub fn plain_query(text: &str) -> Result<Box<Query>> {
     let Sql::Sql(ast, _) = thermocline_syntax::parse(Tokens::of(text)?)? else {
         return user_err!(Syntax, "{text} is not a query");
@@ -19,7 +19,7 @@ pub fn plain_query(text: &str) -> Result<Box<Query>> {
     }
 }
 
-/// The subquery that is the only table of a query's FROM.
+/// The derived table that is first in a query's FROM.
 pub fn derived(query: &mut Query) -> Option<&mut Box<Query>> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
     match &mut select.from.first_mut()?.relation {

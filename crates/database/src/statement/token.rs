@@ -1,4 +1,4 @@
-//! Tokens of a text that may go on behind its end, as far as they matter to where statements end.
+//! Tokens of an incomplete text, as far as they determine where statements end.
 //!
 //! ```text
 //!            ' " ` $tag$          the same again
@@ -7,49 +7,49 @@
 //!            -- /*           newline, */
 //! ```
 //!
-//! Follows the tokenizer of `sqlparser` in the dialect of `syntax`. That one takes whole texts only, so that each piece
-//! would be read again with all before it.
+//! Follows the tokenizer of `sqlparser` in the dialect of `thermocline-syntax`, which accepts complete texts only and
+//! would read all text again for each new piece.
 
-/// Token inside of which characters have no meaning of their own.
+/// Token in which characters have no separate meaning.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// It has ended.
+    /// No such token.
     Nothing,
-    /// Up to the end of the line.
+    /// Ends with the line.
     LineComment,
-    /// Comments hold comments.
+    /// Comments nest.
     BlockComment {
-        /// How many are open.
+        /// Number of open comments.
         depth: usize,
     },
-    /// A doubled quote does not end it.
+    /// A quoted text or name, which a doubled quote does not end.
     Quoted {
-        /// Its beginning.
+        /// The quote character.
         quote: char,
-        /// Whether a quote behind a backslash does not end it, either.
+        /// Whether a backslash escapes a quote.
         backslash_escapes: bool,
     },
-    /// Whatever comes before this.
+    /// A dollar-quoted text, up to this tag.
     Until(String),
 }
 
-/// Meaning of a token for the end of a statement.
+/// Role of a token at the end of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// None.
+    /// No role.
     Space,
-    /// It ends a command.
+    /// Ends a command.
     Newline,
-    /// It ends a statement.
+    /// Ends a statement.
     Semicolon,
-    /// It begins a command between two statements.
+    /// Begins a command, between two statements.
     Backslash,
-    /// It is a part of a statement, or begins one.
+    /// Belongs to a statement, or begins one.
     Part,
 }
 
 impl Inside {
-    /// How many bytes at the start of `rest` are seen to be inside, and whether it is over then.
+    /// Number of bytes at the start of `rest` that belong to the token, and whether it ends there.
     pub fn pass(&mut self, rest: &str, is_ended: bool) -> (usize, bool) {
         match self {
             Self::Nothing => (0, true),
@@ -59,7 +59,7 @@ impl Inside {
             Self::Quoted { quote, backslash_escapes } => pass_quoted(rest, *quote, *backslash_escapes, is_ended),
             Self::Until(end) => match rest.find(end.as_str()) {
                 Some(at) => (at + end.len(), true),
-                // A part of its end may be there.
+                // The text may end within the tag.
                 None => (rest.floor_char_boundary(rest.len().saturating_sub(end.len() - 1)), false),
             },
         }
@@ -110,8 +110,8 @@ fn pass_quoted(rest: &str, quote: char, backslash_escapes: bool, is_ended: bool)
     (rest.len(), false)
 }
 
-/// The token at the start of `rest`: its bytes, or those of what begins a long one; what goes on behind them; what
-/// it means. `None` if there is none, or more has to come to tell.
+/// The token at the start of `rest`: its length in bytes, or that of its opening; the state behind it; its meaning.
+/// `None` if there is no token, or more text is needed.
 pub fn token(rest: &str, is_ended: bool) -> Option<(usize, Inside, Meaning)> {
     use Inside::{BlockComment, LineComment, Nothing, Until};
     use Meaning::{Backslash, Newline, Part, Semicolon, Space};
@@ -144,7 +144,7 @@ pub fn token(rest: &str, is_ended: bool) -> Option<(usize, Inside, Meaning)> {
         }
         '0'..='9' | '.' => {
             let end = number(rest);
-            // More digits may come, or those of an exponent.
+            // More digits, or an exponent, may follow.
             let unfinished = ["", "_", "e", "E", "e+", "e-", "E+", "E-"];
             if !is_ended && unfinished.contains(&tail(rest, end)) {
                 return None;
@@ -160,12 +160,12 @@ fn is_word(c: char) -> bool {
     c.is_alphabetic() || c.is_ascii_digit() || matches!(c, '_' | '$') || is_beyond_ascii(c)
 }
 
-/// Whether a character is part of names as letters are; all such are to PostgreSQL, spaces among them.
+/// Whether a non-ASCII character may be part of a name. PostgreSQL allows all, even spaces.
 fn is_beyond_ascii(c: char) -> bool {
     !c.is_ascii() && !c.is_whitespace()
 }
 
-/// The bytes of a number, or of a period. A letter right behind it begins a word.
+/// Length of a number, or of a period. A letter directly behind it begins a word.
 fn number(rest: &str) -> usize {
     let digits = |from: usize| from + digits(tail(rest, from), u8::is_ascii_digit);
     if let Some(hex) = rest.strip_prefix("0x") {
@@ -185,15 +185,15 @@ fn number(rest: &str) -> usize {
     end + usize::from(tail(rest, end).starts_with('L'))
 }
 
-/// The bytes of digits with underscores between them. As to the tokenizer, a letter of a hexadecimal number may follow
-/// an underscore in any number.
+/// Length of digits with underscores between them. Like the tokenizer, accepts a hexadecimal digit behind an underscore
+/// in any number.
 fn digits(rest: &str, is_digit: impl Fn(&u8) -> bool) -> usize {
     let bytes = rest.as_bytes();
     let is_separator = |at: usize, byte: &u8| *byte == b'_' && bytes.get(at + 1).is_some_and(u8::is_ascii_hexdigit);
     bytes.iter().enumerate().take_while(|(at, byte)| is_digit(byte) || is_separator(*at, byte)).count()
 }
 
-/// A word that ends at `end`, which may say what the string right behind it is like.
+/// A word that ends at `end`, which may be the prefix of a string directly behind it.
 fn word(rest: &str, end: usize, is_ended: bool) -> Option<(usize, Inside)> {
     let behind = tail(rest, end);
     let Some(quote) = behind.chars().next() else { return is_ended.then_some((end, Inside::Nothing)) };

@@ -1,5 +1,5 @@
-//! `system.memory`: one row for each structure of each row table and partition, and one for each kind of memory that
-//! is needed while the row engine runs.
+//! `system.memory`: one row for each structure of each row table and partition, and one for each kind of working memory
+//! of the row engine.
 
 use thermocline_compute::Columns;
 use thermocline_transactions::database::Statistics;
@@ -10,11 +10,11 @@ pub struct Row {
     table: Option<String>,
     index: Option<String>,
     partition: Option<usize>,
-    /// Rows, or requests in a queue; `None` where nothing is counted.
+    /// Rows, or requests in a queue; `None` if not counted.
     entries: Option<usize>,
-    /// `None` where bytes are not counted.
+    /// `None` if not counted.
     bytes: Option<usize>,
-    /// Limit; `None` where it shares the limit of `all rows and indexes`.
+    /// Limit; `None` if the structure shares the limit of `all rows and indexes`.
     limit: Option<usize>,
 }
 

@@ -25,7 +25,7 @@ pub fn tables(store: &Arc<RowStore>) -> Vec<(String, Arc<dyn TableProvider>)> {
     ]
 }
 
-/// A table made of what became of snapshots; without rows if there can be none. It waits for no partition.
+/// `system.snapshots`; empty for databases without snapshots. Does not wait for partitions.
 fn of_snapshots(store: &Arc<RowStore>) -> Arc<dyn TableProvider> {
     let store = Arc::clone(store);
     Arc::new(SystemTable::new(snapshots::columns(), move |_| {
@@ -34,12 +34,12 @@ fn of_snapshots(store: &Arc<RowStore>) -> Arc<dyn TableProvider> {
     }))
 }
 
-/// The settings of the session that asks.
+/// `system.settings`, for the session of the query.
 fn of_settings() -> Arc<dyn TableProvider> {
     Arc::new(SystemTable::new(settings::columns(), |config| std::future::ready(Ok(settings::rows_in_use(config)))))
 }
 
-/// A table made of what the row engine holds in memory; without rows if it has not been started.
+/// A table of row engine statistics; empty if the engine has not been started.
 fn table<T: Send + Sync + 'static>(columns: Columns<T>, rows: fn(&Statistics) -> Vec<T>) -> Arc<dyn TableProvider> {
     Arc::new(SystemTable::new(columns, move |config| {
         let query = RowQuery::of(config);

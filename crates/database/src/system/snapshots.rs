@@ -1,4 +1,4 @@
-//! `system.snapshots`: what is known of the snapshots of row tables since the database was opened, in one row.
+//! `system.snapshots`: one row about snapshots of row tables since the database was opened.
 
 use thermocline_compute::Columns;
 use thermocline_transactions::database::{SnapshotReport, SnapshotStatus};
@@ -6,9 +6,9 @@ use thermocline_transactions::database::{SnapshotReport, SnapshotStatus};
 /// Snapshots since the database was opened.
 pub struct Row {
     status: SnapshotStatus,
-    /// Why the last attempt failed; `None` if it did not.
+    /// Error of the last attempt; `None` if it succeeded.
     error: Option<String>,
-    /// Why a part of the log that is not needed any more is still there; `None` if none is.
+    /// Error of removing obsolete parts of the log; `None` if there is none.
     log_error: Option<String>,
 }
 

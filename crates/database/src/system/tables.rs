@@ -11,7 +11,7 @@ use thermocline_transactions::schema::TableDefinition;
 /// A table, summed over its partitions.
 pub struct Row {
     table: Arc<TableDefinition>,
-    /// How many partitions have rows of it.
+    /// Number of partitions that hold the table.
     partitions: usize,
     rows: usize,
     row_bytes: usize,
@@ -45,12 +45,12 @@ pub fn rows(statistics: &Statistics) -> Vec<Row> {
 }
 
 impl Row {
-    /// How many copies there are of each of its rows.
+    /// Number of copies of each row.
     fn copies(&self) -> u64 {
         if self.table.partition_by.is_some() { 1 } else { self.partitions as u64 }
     }
 
-    /// The column that decides on a row's partition; `None` for a replicated table.
+    /// The partition column; `None` for a replicated table.
     fn partition_by(&self) -> Option<&str> {
         let column = self.table.columns.get(self.table.partition_by?)?;
         Some(&column.name)

@@ -1,4 +1,4 @@
-//! Averages of decimals.
+//! Exact averages of decimals.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-/// The rule for plans of DataFusion that are compared with ours; it comes before types are coerced.
+/// Rule for plain DataFusion, the reference that benchmarks compare with; runs before type coercion.
 #[derive(Debug)]
 pub struct Averages {
     sum: Arc<AggregateUDF>,
 }
 
 impl Averages {
-    /// Averages by the context's own `sum`.
+    /// Computes averages with the `sum` of the context.
     pub fn new(sum: Arc<AggregateUDF>) -> Self {
         Self { sum }
     }
@@ -36,11 +36,11 @@ impl AnalyzerRule for Averages {
     }
 }
 
-/// Averages of decimals as `sum` and count, which are exact, and their quotient in doubles. DataFusion's have four
-/// more digits than the values, and cut what is behind them.
+/// Replaces averages of decimals by the quotient, in doubles, of `sum` and count, which are exact. DataFusion's
+/// averages have four more digits than the values, and truncate the rest.
 ///
 /// # Errors
-/// If the operator does not take its new functions.
+/// If the operator rejects its new functions.
 pub(super) fn with_quotients(node: LogicalPlan, sum: &Arc<AggregateUDF>) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Aggregate(aggregate) => {
@@ -62,14 +62,14 @@ pub(super) fn with_quotients(node: LogicalPlan, sum: &Arc<AggregateUDF>) -> Resu
     }
 }
 
-/// What is computed in place of an operator's functions.
+/// Functions computed in place of an operator's functions.
 struct Parts {
     functions: Vec<Expr>,
-    /// Per function of the operator, the positions of its parts: one, or those of a sum and a count.
+    /// For each function of the operator, the positions of its parts: one, or a sum and a count.
     places: Vec<(usize, Option<usize>)>,
 }
 
-/// `None` if no function is an average of decimals.
+/// The parts of the functions; `None` if none is an average of decimals.
 fn parts(functions: &[Expr], schema: &DFSchema, sum: &Arc<AggregateUDF>) -> Option<Parts> {
     let mut parts = Parts { functions: vec![], places: vec![] };
     let mut has_averages = false;
@@ -87,7 +87,7 @@ fn parts(functions: &[Expr], schema: &DFSchema, sum: &Arc<AggregateUDF>) -> Opti
 }
 
 impl Parts {
-    /// Where a function is computed, once for all that use it.
+    /// The position of a function, which is computed once for all its uses.
     fn place(&mut self, function: Expr) -> usize {
         self.functions.iter().position(|other| *other == function).unwrap_or_else(|| {
             self.functions.push(function);
@@ -96,7 +96,7 @@ impl Parts {
     }
 }
 
-/// The sum and the count of an average of decimals, over the same rows.
+/// Sum and count, over the same rows, for an average of decimals.
 fn sum_and_count(function: &Expr, schema: &DFSchema, sum: &Arc<AggregateUDF>) -> Option<[Expr; 2]> {
     let is_average = |name: &str, args: &[Expr]| match args {
         [value] => name == "avg" && value.get_type(schema).is_ok_and(|of| of.is_decimal()),
@@ -120,12 +120,12 @@ fn sum_and_count(function: &Expr, schema: &DFSchema, sum: &Arc<AggregateUDF>) ->
     }
 }
 
-/// The columns that an operator had before its averages were taken apart.
+/// Restores the columns that the operator had before its averages were split.
 fn quotients(node: LogicalPlan, schema: &DFSchema, parts: Parts) -> Result<Transformed<LogicalPlan>> {
     let kept = schema.fields().len() - parts.places.len();
     let computed = node.schema().columns();
     let column = |position: usize| computed.get(position).cloned().map(Expr::Column).unwrap_or_default();
-    // The internal column of grouping sets is that of `grouping`, which is not yet resolved.
+    // Omits the internal column of grouping sets, which `grouping` refers to and which is not resolved yet.
     let named = schema.iter().enumerate().filter(|(_, (_, field))| field.name() != Aggregate::INTERNAL_GROUPING_ID);
     let columns = named.map(|(position, (qualifier, field))| {
         let place = position.checked_sub(kept).and_then(|function| parts.places.get(function));

@@ -1,4 +1,4 @@
-//! Texts that have no room beside all rows of a batch.
+//! Limits on texts in one batch.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use thermocline_types::Class;
 use super::expressions::map_named;
 use super::result_sizes::{BATCH_BYTES_MAX, lengths};
 
-/// Constants of fewer bytes fit beside the rows of any batch.
+/// Constants up to this many bytes fit in every row of any batch.
 const LONG_BYTES: usize = 64 << 10;
-/// So many texts of a table behind each other fit, as far as they fit one by one.
+/// Number of texts of a table whose concatenation fits in a batch if each of them fits.
 const FEW_TEXTS: usize = 16;
 
-/// Refuses to write long constants beside many rows, or computed texts behind each other, where a batch of them has no room:
-/// Arrow's arrays take 2 GiB, and DataFusion panics beyond.
+/// Makes long constants and concatenations of texts return an error if a batch of them would be too large: Arrow's
+/// arrays hold 2 GiB, and DataFusion panics beyond.
 #[derive(Debug)]
 pub(crate) struct BatchLimits;
 
@@ -71,7 +71,7 @@ fn is_fitting(expression: &Expr) -> bool {
     matches!(expression, Expr::ScalarFunction(function) if function.func.name() == FITTING)
 }
 
-/// How many there are behind each other.
+/// Number of concatenated texts.
 fn texts(expression: &Expr) -> usize {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) => texts(left) + texts(right),
@@ -91,8 +91,8 @@ fn bytes(value: &ScalarValue) -> usize {
 const FITTING: &str = "fitting";
 const FITTING_CONSTANT: &str = "fitting_constant";
 
-/// Its argument, if all of a batch has room: for one of two that are put behind each other half of it. A constant is not
-/// folded.
+/// Identity function that returns an error if its argument is too large for one batch, or, as one of two concatenated
+/// texts, for half of it. Volatile for constants, so that they are not folded.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Fitting {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! The rule that casts as SQL does.
+//! Casts with PostgreSQL's results.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
@@ -11,8 +11,8 @@ use thermocline_types::Class;
 
 use super::expressions::rewrite_expressions;
 
-/// Replaces casts between SQL's types where Arrow's give another value: it cuts fractions, rounds decimals to doubles
-/// twice, and reads and writes text in other forms. Refuses those that SQL does not have. Types are coerced before.
+/// Replaces casts between SQL types where Arrow gives another value: it truncates fractions, rounds decimals to doubles
+/// twice, and parses and formats text differently. Rejects casts that SQL does not have. Runs after type coercion.
 #[derive(Debug)]
 pub struct Casts;
 

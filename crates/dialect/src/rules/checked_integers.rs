@@ -1,4 +1,4 @@
-//! The rule that makes overflows of integers and decimals errors.
+//! Overflow checks for integers and decimals.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use thermocline_pushdown::checked;
 use super::expressions::with_expressions;
 
 /// Replaces operators over integers, and over decimals whose result may have more than 38 digits, by functions that
-/// err where DataFusion's wrap around or lose digits, and whose errors have a SQLSTATE. Types are coerced before.
+/// return an error with a SQLSTATE where DataFusion wraps around or loses digits. Runs after type coercion.
 ///
-/// The days between two dates are the difference of integers, too. DataFusion calls it an integer in
-/// logical plans and a duration in physical ones, which stops the planning of its comparisons.
+/// The difference of two dates is one of integers, too. DataFusion makes it an integer in logical plans and a duration
+/// in physical plans, so comparisons of it cannot be planned.
 #[derive(Debug)]
 pub struct CheckedIntegers;
 
-/// Whether decimals give one of as many digits as there can be, or the remainder of a division.
+/// Whether an operator over decimals is a remainder, or has a result type with the maximal precision.
 fn is_of_all_digits(expression: &Expr, of: &(DataType, DataType), schema: &DFSchema) -> bool {
     matches!(of, (DataType::Decimal128(..), DataType::Decimal128(..)))
         && (matches!(expression, Expr::BinaryExpr(BinaryExpr { op: Operator::Modulo, .. }))

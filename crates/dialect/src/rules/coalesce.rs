@@ -1,4 +1,4 @@
-//! `coalesce` of bytes and of documents.
+//! `coalesce` of BYTEA and JSONB.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
@@ -9,19 +9,19 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunct
 use thermocline_pushdown::{external, is_jsonb};
 use thermocline_types::Class;
 
-/// Types of arguments that a document is among: all documents; `None` if there is none, or one that cannot be made one.
-/// Text is a literal: the checks of types have refused any other.
+/// Argument types if one is JSONB: all JSONB; `None` if none is, or one cannot become JSONB. Text here is a literal:
+/// the type checks reject other texts.
 pub(super) fn all_documents(types: &[DataType]) -> Option<Vec<DataType>> {
     let document = types.iter().find(|of| is_jsonb(of))?;
     let fits = |of: &DataType| is_jsonb(of) || of.is_null() || *of == DataType::Utf8;
     types.iter().all(fits).then(|| vec![document.clone(); types.len()])
 }
 
-/// Parts of the arguments of one call.
+/// Limit on expression parts in the arguments of one call.
 const PARTS_MAX: u32 = 20_000;
 
-/// DataFusion's `coalesce`, which finds no common type of a column's bytes, a view, and those of a literal
-/// such as `X'00'` or `'\\x00'`, nor of bytes and NULL, and refuses them.
+/// `coalesce` with a common type for a bytes column, which is a view, a literal such as `X'00'` or `'\\x00'`, and NULL;
+/// DataFusion's finds none.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coalesce(CoalesceFunc);
 
@@ -43,7 +43,7 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // It becomes a CASE with each of them twice.
+        // `coalesce` becomes a CASE that contains each argument twice.
         let mut parts = 0_u32;
         for argument in &arguments {
             argument.apply(|_| {
@@ -72,7 +72,7 @@ impl ScalarUDFImpl for Coalesce {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let is_view = |of: &DataType| matches!(of, DataType::BinaryView);
-        // Text beside bytes is a literal: the checks of types have refused any other.
+        // Text beside bytes is a literal: the type checks reject other texts.
         let is_bytes = |of: &DataType| of.is_binary() || of.is_null() || *of == DataType::Utf8;
         if let Some(documents) = all_documents(types) {
             return Ok(documents);

@@ -1,4 +1,4 @@
-//! The rule that lets a correlated subquery with aggregates be compared by what it computes.
+//! Computed keys of correlated subqueries with aggregates.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::all_columns;
 
-/// Makes a column of what a correlated subquery with aggregates compares with a value from outside, as in
-/// `(SELECT max(v) FROM y WHERE CAST(y.n AS DOUBLE) = x.d)`. To join the subquery, DataFusion groups it by the columns of
-/// the condition: by `y.n`, of which several values are the same DOUBLE, and each would be a row of the result. Of
-/// anything but a cast it makes no join at all.
+/// Makes a column of an expression that a correlated subquery with aggregates compares with an outer value, as in
+/// `(SELECT max(v) FROM y WHERE CAST(y.n AS DOUBLE) = x.d)`. To join the subquery, DataFusion groups it by the columns
+/// of the condition: by `y.n`, of which several values may be the same DOUBLE and yield several rows. Expressions other
+/// than casts it cannot join at all.
 #[derive(Debug)]
 pub struct CorrelatedKeys;
 
@@ -42,7 +42,7 @@ fn with_keys(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(keyed.update_data(|plan| LogicalPlan::Subquery(subquery.with_plan(Arc::new(plan)))))
 }
 
-/// A filter of the columns below it and of its keys, under a projection of the columns alone.
+/// Puts the keys into a projection below the filter, and a projection of the original columns above it.
 fn keyed(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let columns = all_columns(filter.input.schema());
     let mut keys = vec![];

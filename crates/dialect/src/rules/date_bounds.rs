@@ -1,4 +1,4 @@
-//! Dates beside timestamps.
+//! Comparison of dates with timestamps.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -11,9 +11,9 @@ use thermocline_types::MICROS_PER_DAY;
 
 use super::expressions::columns_of;
 
-/// Compares a date with a day where it was compared, as a timestamp, with another one: what
-/// `day < DATE '1994-01-01' + INTERVAL '1 year'` becomes. Dates have statistics and need no cast; a day's
-/// midnight is before a moment if the day is before the moment's day, or is that day and the moment is not midnight.
+/// Replaces the comparison of a date, cast to a timestamp, with a constant timestamp by a comparison of dates: `day <
+/// DATE '1994-01-01' + INTERVAL '1 year'` is planned as the former. Dates have statistics and need no cast. Midnight of
+/// a day is before a moment if the day is before the moment's day, or is that day and the moment is not midnight.
 #[derive(Debug)]
 pub(super) struct DateBounds;
 
@@ -39,7 +39,7 @@ impl OptimizerRule for DateBounds {
     }
 }
 
-/// The comparison of days; `None` if it is another expression.
+/// The comparison of dates; `None` for other expressions.
 fn of_days(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expression else { return None };
     let (date, op, micros) = match (left.as_ref(), right.as_ref()) {
@@ -64,7 +64,7 @@ fn of_days(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(date.clone()), op, Box::new(day))))
 }
 
-/// What is cast from a date to a timestamp.
+/// The operand of a cast from date to timestamp.
 fn date_of<'a>(cast: &'a Cast, schema: &DFSchema) -> Option<&'a Expr> {
     let is_moment = *cast.field.data_type() == DataType::Timestamp(TimeUnit::Microsecond, None);
     (is_moment && cast.expr.get_type(schema).ok()? == DataType::Date32).then_some(&cast.expr)

@@ -1,4 +1,4 @@
-//! Decimals beside other numbers.
+//! Decimals combined with other numbers.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,16 +23,15 @@ use super::averages::with_quotients;
 use super::expressions::{compares, rewrite_expressions};
 use super::outer_references::with_current_types;
 
-/// Levels of subqueries, of which the parser takes fewer.
+/// Limit on levels of subqueries; the parser has a lower one.
 const LEVELS_MAX: usize = 64;
 
-/// Takes decimals for doubles where they meet floats, before types are coerced; for REALs where they have to become one
-/// type and no float is a double.
+/// Converts decimals to doubles where they meet floats, or to REALs where a common type is needed and no float is a
+/// double. Runs before type coercion.
 ///
-/// DataFusion would take the floats for `DECIMAL(30, 15)`, which neither holds their small values nor their
-/// large ones, wherever both are compared or have to become one type. A decimal that is compared with text, or
-/// multiplied with an interval, is a double, too: text would be rounded to as many digits, and intervals take
-/// no decimals.
+/// DataFusion would convert the floats to `DECIMAL(30, 15)`, which holds neither their small values nor their large
+/// ones. Decimals that are compared with text, or multiplied with an interval, become doubles, too: text would be
+/// rounded to the decimal's digits, and intervals cannot be multiplied with decimals.
 #[derive(Debug)]
 pub struct Decimals;
 
@@ -40,7 +39,7 @@ impl AnalyzerRule for Decimals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let sum = Arc::new(exact_sum());
         let mut plan = with_doubles(plan, false, &sum)?;
-        // Types that changed may be those of columns to which subqueries refer, one level further in each time.
+        // Subqueries may refer to columns whose types changed; each iteration reaches one level further in.
         for _ in 0..LEVELS_MAX {
             let current = with_current_types(plan)?;
             plan = match current.transformed {
@@ -56,9 +55,9 @@ impl AnalyzerRule for Decimals {
     }
 }
 
-/// The plan with doubles; with all schemas computed anew if a type `is_changed`.
+/// Converts decimals in a plan; recomputes all schemas if a type `is_changed`.
 fn with_doubles(plan: LogicalPlan, is_changed: bool, sum: &Arc<AggregateUDF>) -> Result<LogicalPlan> {
-    // Types of what is above a changed expression may be others, too.
+    // Above a changed expression, types may change, too.
     let is_changed = Cell::new(is_changed);
     let plan = plan.transform_up_with_subqueries(|node| {
         let node = if is_changed.get() { node.recompute_schema()? } else { node };
@@ -72,7 +71,7 @@ fn with_doubles(plan: LogicalPlan, is_changed: bool, sum: &Arc<AggregateUDF>) ->
     plan.data()
 }
 
-/// One operator of a plan.
+/// Converts decimals in one operator.
 fn rewritten(node: LogicalPlan, sum: &Arc<AggregateUDF>) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => united(union)?,
@@ -83,8 +82,7 @@ fn rewritten(node: LogicalPlan, sum: &Arc<AggregateUDF>) -> Result<Transformed<L
     node.transform_data(|node| rewrite_expressions(node, replaced))?.transform_data(|node| with_quotients(node, sum))
 }
 
-/// A union whose inputs have the same types. Until types are coerced, a union says that its columns have the
-/// types of its first input.
+/// Gives the inputs of a union common types. Until type coercion, its schema has the types of its first input.
 fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     let common: Vec<_> = (0..union.schema.fields().len())
         .map(|position| {
@@ -117,12 +115,12 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
-/// The one type for columns that are not all numbers; `None` if they have it, or there is none.
+/// The common type of columns that are not all numbers; `None` if they have it already, or there is none.
 fn coerced(types: &[&DataType]) -> Option<DataType> {
     let mut values = types.iter().filter(|of| !of.is_null());
     let first = *values.next()?;
     let coerced = values.try_fold(first.clone(), |coerced, of| match (&coerced, *of) {
-        // Nanoseconds would hold the dates of a few hundred years.
+        // Nanoseconds would cover a few hundred years only.
         (DataType::Date32, moment @ DataType::Timestamp(..)) => Some(moment.clone()),
         (DataType::Timestamp(..), DataType::Date32) => Some(coerced),
         (coerced, of) => type_union_coercion(coerced, of),
@@ -130,8 +128,8 @@ fn coerced(types: &[&DataType]) -> Option<DataType> {
     types.iter().any(|of| !of.is_null() && **of != coerced).then_some(coerced)
 }
 
-/// VALUES whose columns of floats and decimals are doubles. They have got types when they were planned, and
-/// casts of floats to decimals that can hold neither large nor small ones.
+/// Makes VALUES columns of floats and decimals doubles. Planning has typed them as decimals and cast their floats,
+/// which decimals cannot hold if they are large or small.
 fn with_floats(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     let no_columns = DFSchema::empty();
     let width = values.schema.fields().len();
@@ -162,7 +160,7 @@ fn with_floats(mut values: Values) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Values(values)))
 }
 
-/// Whether a float of VALUES was cast to the decimal that coercion takes for its type.
+/// Whether this is a float in VALUES that planning has cast to the decimal for its type.
 fn is_coerced_float(expression: &Expr) -> bool {
     use DataType::{Decimal128, Decimal256, Float16, Float32, Float64};
     let Expr::Cast(Cast { expr, field }) = expression else { return false };
@@ -174,8 +172,8 @@ fn is_coerced_float(expression: &Expr) -> bool {
     )
 }
 
-/// A join with equal columns, as of USING and INTERSECT, whose types can be compared. Those of INTERSECT and EXCEPT, where
-/// NULL equals NULL, have become one type before.
+/// Makes the key types of an equi-join comparable, as for USING. Those of INTERSECT and EXCEPT, where NULL equals NULL,
+/// have a common type already.
 fn with_equal_types(mut join: Join) -> Join {
     for (left, right) in &mut join.on {
         let sides = [(left, join.left.schema()), (right, join.right.schema())];
@@ -192,19 +190,19 @@ fn with_equal_types(mut join: Join) -> Join {
     join
 }
 
-/// Whether floats meet decimals, or integers of which decimals would be made.
+/// Whether floats meet decimals, or integers that would become decimals.
 fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
     let any = |is: fn(&DataType) -> bool| types.clone().any(is);
     any(DataType::is_floating)
         && (any(DataType::is_decimal) || any(|of| matches!(of, DataType::UInt64)) && any(DataType::is_signed_integer))
 }
 
-/// Whether REALs are compared with integers: as doubles, where DataFusion would make them REALs.
+/// Whether REALs are compared with integers, which SQL does as doubles and DataFusion as REALs.
 fn is_real_beside_integer<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
     types.clone().any(|of| *of == DataType::Float32) && types.clone().any(DataType::is_integer)
 }
 
-/// The one type for all if they are numbers of several, or NULL; `None` if there is nothing to change.
+/// The common type of numbers of several types, ignoring NULLs; `None` if nothing changes.
 fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let mut numbers = types.filter(|of| !of.is_null());
     let all = numbers.clone();
@@ -219,10 +217,10 @@ fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataT
     }
 }
 
-/// `expression` with doubles in the place of decimals; `None` where nothing is to be changed.
+/// The expression with doubles in place of decimals; `None` if nothing changes.
 ///
 /// # Errors
-/// If a subquery does not take the cast of its column.
+/// If a subquery rejects the cast of its column.
 fn replaced(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }) => quotient(left, right, schema),
@@ -260,8 +258,8 @@ fn replaced(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     })
 }
 
-/// The same expressions as doubles; `None` if no floats meet decimals, and no decimal is written beside what
-/// `beside` says.
+/// The expressions as doubles; `None` if no floats meet decimals, and no decimal literal stands beside a type that
+/// matches `beside`.
 fn doubles<const N: usize>(
     expressions: [&Expr; N],
     beside: fn(&DataType) -> bool,
@@ -287,13 +285,13 @@ fn is_interval(of: &DataType) -> bool {
     matches!(of, DataType::Interval(_))
 }
 
-/// Arguments of a function that it takes; `None` if there is nothing to change.
+/// Converted arguments of a function; `None` if nothing changes.
 fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
     let types: Vec<_> = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<_>>().ok()?;
     match (function, types.as_slice()) {
-        // Values of a struct keep types of their own.
+        // Fields of a struct keep their own types.
         ("struct" | "named_struct", _) => None,
-        // 9.5 rounded up has a digit more.
+        // The result may have one more digit: 9.5 is rounded up to 10.
         ("ceil" | "floor", [DataType::Decimal128(precision @ ..38, scale)]) => {
             let wider = DataType::Decimal128(precision + 1, *scale);
             Some(args.iter().map(|arg| cast(arg.clone(), wider.clone())).collect())
@@ -310,7 +308,7 @@ fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Exp
         _ => {
             let args: Vec<_> = args.iter().collect();
             match function {
-                // One of them is the result.
+                // These return one of their arguments.
                 "coalesce" | "nvl" | "ifnull" | "greatest" | "least" if meet(types.iter()) => unified(&args, &types),
                 _ => doubles_of(&args, |_| false, schema),
             }
@@ -318,7 +316,7 @@ fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Exp
     }
 }
 
-/// Numbers of several types as those of one; `None` if there is nothing to change.
+/// Numbers of several types in their common type; `None` if nothing changes.
 fn unified(numbers: &[&Expr], types: &[DataType]) -> Option<Vec<Expr>> {
     let common = common(types.iter())?;
     let unified = |(number, of): (&&Expr, &DataType)| match nearest(number, &common) {
@@ -329,7 +327,7 @@ fn unified(numbers: &[&Expr], types: &[DataType]) -> Option<Vec<Expr>> {
     Some(numbers.iter().zip(types).map(unified).collect())
 }
 
-/// The quotient of decimals, in doubles; `None` of other numbers.
+/// The quotient of decimals, in doubles; `None` for other types.
 pub(super) fn quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = [left.get_type(schema).ok()?, right.get_type(schema).ok()?];
     let is_of_decimals =
@@ -340,7 +338,7 @@ pub(super) fn quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<E
     })
 }
 
-/// A decimal or an integer as a double; `None` if it is neither.
+/// A decimal or an integer as a double; `None` for other types.
 pub(super) fn as_double(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     if let Some(number) = written(expression) {
         return Some(lit(number));
@@ -349,12 +347,12 @@ pub(super) fn as_double(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     (of.is_decimal() || of.is_integer()).then(|| cast(expression.clone(), DataType::Float64))
 }
 
-/// The double that is nearest to a decimal that is written.
+/// The double nearest to a decimal literal.
 fn written(expression: &Expr) -> Option<f64> {
     decimal_text(expression)?.parse().ok()
 }
 
-/// The float of a type that is nearest to a decimal that is written; `None` of other types.
+/// The float of type `of` nearest to a decimal literal; `None` for other types.
 fn nearest(expression: &Expr, of: &DataType) -> Option<Expr> {
     Some(match of {
         DataType::Float64 => lit(written(expression)?),
@@ -363,7 +361,7 @@ fn nearest(expression: &Expr, of: &DataType) -> Option<Expr> {
     })
 }
 
-/// A decimal that is written.
+/// The text of a decimal literal.
 fn decimal_text(expression: &Expr) -> Option<String> {
     Some(match expression {
         Expr::Literal(ScalarValue::Decimal128(Some(digits), precision, scale), _) => {
@@ -380,7 +378,7 @@ fn decimal_text(expression: &Expr) -> Option<String> {
     })
 }
 
-/// An operand and the column of a subquery, one of which becomes a double.
+/// An operand and the column of a subquery, either of which becomes a double.
 fn beside_subquery(expr: &Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Option<(Expr, Subquery)>> {
     let (Ok(of), [column]) = (expr.get_type(schema), subquery.subquery.schema().fields().iter().as_slice()) else {
         return Ok(None);
@@ -398,8 +396,8 @@ fn beside_subquery(expr: &Expr, subquery: &Subquery, schema: &DFSchema) -> Resul
     })
 }
 
-/// A CASE whose results have one type, and whose base can be compared. Until types are coerced, a CASE says
-/// that it has the type of its first result.
+/// A CASE with a common type of its results and a comparable base. Until type coercion, a CASE has the type of its
+/// first result.
 fn branches(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let (whens, thens): (Vec<_>, Vec<_>) =
         case.when_then_expr.iter().map(|(when, then)| (when.as_ref(), then.as_ref())).unzip();

@@ -1,4 +1,4 @@
-//! The rule that compares JSON documents as SQL does.
+//! Comparison of JSON documents.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use thermocline_types::Class;
 
 use super::expressions::{all_columns, compares, rewrite_expressions, with_sort_keys};
 
-/// Compares, sorts and groups documents by their keys: equal ones may be written in several ways. Types are coerced before.
+/// Compares, sorts and groups documents by their keys, because equal documents may have different texts. Runs after
+/// type coercion.
 ///
 /// ```text
 /// GROUP BY document    Projection: first document AS document, ...
@@ -88,7 +89,7 @@ fn has_key(aggregate: &Aggregate) -> bool {
     keys.into_iter().any(|key| is_document(key, aggregate.input.schema()))
 }
 
-/// Groups by the keys of documents, of which each group has the first one.
+/// Groups by the keys of documents; each group returns its first document.
 fn grouped(aggregate: &Aggregate) -> Result<LogicalPlan> {
     if aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_))) {
         return Err(unsupported("GROUPING SETS, CUBE and ROLLUP of JSONB"));
@@ -190,7 +191,7 @@ fn by_key(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     })
 }
 
-/// The keys of a subquery's documents.
+/// The subquery with keys in place of its documents.
 fn keys_of(subquery: &Subquery) -> Result<Subquery> {
     let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
     let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([jsonb_key(column).alias("__item")])?;
@@ -205,7 +206,7 @@ fn sort_key(of: &Expr, schema: &DFSchema) -> Option<Expr> {
     is_document(of, schema).then(|| jsonb_key(of.clone()))
 }
 
-/// Sorts by keys; whether one is of a document.
+/// Replaces documents among sort keys by their keys; returns whether there was one.
 fn sorted_by_keys(sorts: &mut [Sort], schema: &DFSchema) -> bool {
     let mut is_changed = false;
     for sort in sorts.iter_mut().filter(|sort| is_document(&sort.expr, schema)) {
@@ -215,7 +216,7 @@ fn sorted_by_keys(sorts: &mut [Sort], schema: &DFSchema) -> bool {
     is_changed
 }
 
-/// The rows with documents as texts, which is what files have.
+/// The rows with documents as texts, the form in files.
 fn with_texts(input: &Arc<LogicalPlan>) -> Result<LogicalPlan> {
     let columns = input.schema().columns().into_iter().map(|column| {
         let name = column.name.clone();

@@ -1,4 +1,4 @@
-//! The rule that lets a scalar subquery be NULL.
+//! NULL of empty scalar subqueries.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::{all_columns, rewrite_expressions};
 
-/// Makes the column of a scalar subquery nullable unless the subquery always has a row: without one it is NULL, also
-/// where the column is NOT NULL. DataFusion asks the column alone, and folds `(SELECT ...) IS NULL` to FALSE.
+/// Makes the column of a scalar subquery nullable unless the subquery always has a row: without a row it is NULL, even
+/// if the column is NOT NULL. DataFusion considers only the column, and folds `(SELECT ...) IS NULL` to FALSE.
 #[derive(Debug)]
 pub struct EmptySubqueries;
 
@@ -35,7 +35,7 @@ impl AnalyzerRule for EmptySubqueries {
     }
 }
 
-/// The same subquery with a nullable column; `None` if it is one, or the subquery is never empty.
+/// The subquery with a nullable column; `None` if the column is nullable already, or the subquery is never empty.
 fn nullable(of: &Subquery) -> Result<Option<Expr>> {
     let plan = of.subquery.as_ref();
     let [field] = plan.schema().fields().as_ref() else { return Ok(None) };
@@ -48,7 +48,7 @@ fn nullable(of: &Subquery) -> Result<Option<Expr>> {
     Ok(Some(Expr::ScalarSubquery(of.with_plan(Arc::new(plan)))))
 }
 
-/// Whether a plan has a row whatever its tables hold: an aggregate without groups, or no table.
+/// Whether a plan always has a row: it is an aggregate without groups, or has no table.
 fn has_a_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => has_a_row(&projection.input),
@@ -59,7 +59,7 @@ fn has_a_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Its argument, of which nothing promises that it is not NULL.
+/// Identity function with a nullable result.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Nullable {
     signature: Signature,

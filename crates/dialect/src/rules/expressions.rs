@@ -1,4 +1,4 @@
-//! Rules that rewrite expressions one by one, knowing the types of their columns.
+//! Rewriting of expressions with known column types.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Operator};
 
-/// The plan with every expression, subqueries' included, replaced by what `rewrite` makes of it, if it
-/// does; parts come before what they are part of. Columns keep their names.
+/// Replaces every expression of a plan, including subqueries, by the result of `rewrite`, unless that is `None`; inner
+/// expressions come first. Columns keep their names.
 ///
 /// # Errors
-/// If an operator does not take its new expressions.
+/// If an operator rejects its new expressions.
 pub fn with_expressions(plan: LogicalPlan, rewrite: impl Fn(&Expr, &DFSchema) -> Option<Expr>) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| rewrite_expressions(node, |part, schema| Ok(rewrite(part, schema)))).data()
 }
 
-/// One operator with its expressions rewritten as by [`with_expressions`].
+/// [`with_expressions`] for a single operator.
 ///
 /// # Errors
-/// Those of `rewrite`, and if the operator does not take its new expressions.
+/// Errors of `rewrite`, and if the operator rejects its new expressions.
 pub(super) fn rewrite_expressions(
     node: LogicalPlan,
     rewrite: impl Fn(&Expr, &DFSchema) -> Result<Option<Expr>>,
@@ -32,10 +32,10 @@ pub(super) fn rewrite_expressions(
     })
 }
 
-/// One operator with each of its expressions mapped. Columns keep their names.
+/// Maps each expression of one operator. Columns keep their names.
 ///
 /// # Errors
-/// Those of `map`, and if the operator does not take its new expressions.
+/// Errors of `map`, and if the operator rejects its new expressions.
 pub(super) fn map_named(
     node: LogicalPlan,
     mut map: impl FnMut(Expr) -> Result<Transformed<Expr>>,
@@ -51,7 +51,7 @@ pub(super) fn map_named(
     })
 }
 
-/// A Sort, or a DISTINCT ON, by what `key` makes of its keys, if it does.
+/// Replaces the keys of a Sort or a DISTINCT ON by the results of `key`, unless they are `None`.
 pub(super) fn with_sort_keys(
     mut node: LogicalPlan,
     key: impl Fn(&Expr, &DFSchema) -> Option<Expr>,
@@ -77,7 +77,7 @@ pub(super) fn all_columns(schema: &DFSchema) -> Vec<Expr> {
     schema.columns().into_iter().map(Expr::Column).collect()
 }
 
-/// The columns that the expressions of an operator read.
+/// The schema that the expressions of an operator read.
 pub(super) fn columns_of(node: &LogicalPlan) -> DFSchemaRef {
     match node.inputs().as_slice() {
         [] => Arc::clone(node.schema()),

@@ -1,4 +1,4 @@
-//! Filters that come into being while a query runs, and columns of one name.
+//! Filter pushdown and columns with equal names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,9 +17,8 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// Pushes filters down, unless they may be of columns of which an operator has two of one name. Operators
-/// look for a filter's columns in their inputs by name, and take the first: a filter on `b.k` would be
-/// one on `a.k`, and lose rows.
+/// Pushes filters down, unless an operator has two columns with the name of a filtered column. Operators look up a
+/// filter's columns in their inputs by name, and take the first: a filter on `b.k` would apply to `a.k`, and lose rows.
 #[derive(Debug)]
 pub(super) struct FilterNames(pub(super) FilterPushdown);
 
@@ -42,7 +41,7 @@ impl PhysicalOptimizerRule for FilterNames {
     }
 }
 
-/// Names that two columns of one operator have.
+/// Names that occur twice among the columns of an operator.
 fn repeated_names(plan: &Arc<dyn ExecutionPlan>) -> Result<HashSet<String>> {
     let mut repeated = HashSet::new();
     plan.apply(|node| {
@@ -55,8 +54,8 @@ fn repeated_names(plan: &Arc<dyn ExecutionPlan>) -> Result<HashSet<String>> {
     Ok(repeated)
 }
 
-/// Names of columns on which there are filters that are pushed down early, or which come into being while the
-/// query runs: of joins, of sorts with a limit, of aggregates without groups.
+/// Names of columns with filters that are pushed down: early ones, or dynamic ones of joins, of sorts with a limit, and
+/// of aggregates without groups.
 fn filtered_names(plan: &Arc<dyn ExecutionPlan>, is_early: bool) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
     let mut renamed: Vec<(String, Vec<String>)> = vec![];
@@ -84,7 +83,7 @@ fn filtered_names(plan: &Arc<dyn ExecutionPlan>, is_early: bool) -> Result<HashS
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    // What a filter's column is called further below.
+    // Adds the names of the filtered columns further below.
     loop {
         let below = renamed.iter().filter(|(name, _)| names.contains(name)).flat_map(|(_, below)| below);
         let more: Vec<String> = below.filter(|name| !names.contains(*name)).cloned().collect();

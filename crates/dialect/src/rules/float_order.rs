@@ -1,4 +1,4 @@
-//! The rule that keeps floats in one form: what readers yield is, what expressions compute is made so.
+//! Canonical form of floats: readers yield it, and computed values are converted to it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,10 @@ use thermocline_pushdown::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY, float_funct
 
 use super::expressions::{columns_of, map_named};
 
-/// Puts `canonical_float` around every float that an expression computes, wherever something but
-/// arithmetic sees it: a comparison, a function, an aggregate, or whoever reads the operator's rows.
-/// `min` and `max` of floats become those of their keys.
+/// Wraps every computed float in `canonical_float` where anything but arithmetic uses it: a comparison, a function, an
+/// aggregate, or the consumer of the operator's rows. `min` and `max` of floats are computed on their keys.
 ///
-/// Arithmetic itself works on what arithmetic gave, as IEEE 754 has it.
+/// Arithmetic uses results of arithmetic directly, as in IEEE 754.
 #[derive(Debug)]
 pub struct FloatOrder {
     canonical: Arc<ScalarUDF>,
@@ -27,7 +26,7 @@ pub struct FloatOrder {
 }
 
 impl FloatOrder {
-    /// The rule; `None` if a function that it needs does not exist.
+    /// Makes the rule; `None` if a function that it needs does not exist.
     pub fn new() -> Option<Self> {
         let functions = float_functions();
         let function = |name: &str| functions.iter().find(|function| function.name() == name).cloned();
@@ -74,7 +73,7 @@ impl FloatOrder {
         }
     }
 
-    /// An aggregate with results in their one form.
+    /// An aggregate with results in canonical form.
     fn aggregate(&self, mut aggregate: Aggregate, changed: bool) -> Result<Transformed<LogicalPlan>> {
         let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
         let input = Arc::clone(aggregate.input.schema());
@@ -89,7 +88,7 @@ impl FloatOrder {
             let types = function.params.args.iter().filter_map(|argument| argument.get_type(&input).ok());
             let types: Vec<DataType> = types.filter(DataType::is_floating).collect();
             let result = match function.func.name() {
-                // Of other values, no aggregate gives NaN or -0.0.
+                // Aggregates of other types do not return NaN or -0.0.
                 _ if types.is_empty() => None,
                 "min" | "max" if !types.contains(&DataType::Float16) => {
                     function.params.args = function.params.args.into_iter().map(|of| call(&self.key, of)).collect();
@@ -111,7 +110,7 @@ impl FloatOrder {
         })
     }
 
-    /// The rows of `node` with functions applied to some of its columns, which keep their names.
+    /// Applies functions to some columns of `node`, which keep their names.
     fn with_results<'a>(
         &'a self,
         node: LogicalPlan,
@@ -137,18 +136,18 @@ impl FloatOrder {
         if !applied {
             return Ok(if changed { Transformed::yes(node) } else { Transformed::no(node) });
         }
-        // A builder would refuse columns of one name, which a column and its cast in GROUP BY have.
+        // A builder would reject equal names, as of a column and its cast in GROUP BY.
         Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(node))?)))
     }
 
-    /// The expression with floats in their one form, its own value included.
+    /// The expression with all floats in canonical form, including its value.
     fn settled(&self, expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         let inside = expression.transform_up(|expression| match expression {
             Expr::Literal(value, metadata) => Ok(match canonical_literal(&value) {
                 Some(canonical) => Transformed::yes(Expr::Literal(canonical, metadata)),
                 None => Transformed::no(Expr::Literal(value, metadata)),
             }),
-            // The names of these are those of the operator's columns.
+            // Grouping sets name the columns of the operator.
             Expr::GroupingSet(_) => Ok(Transformed::no(expression)),
             _ if is_arithmetic(&expression) => Ok(Transformed::no(expression)),
             _ => expression.map_children(|child| self.wrapped(child, schema)),
@@ -174,9 +173,9 @@ fn call(function: &Arc<ScalarUDF>, argument: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), vec![argument]))
 }
 
-/// A literal in its one form, if it has another.
+/// A literal in canonical form; `None` if it is already.
 fn canonical_literal(value: &ScalarValue) -> Option<ScalarValue> {
-    // Adding 0.0 leaves every number as it is, except that -0.0 becomes 0.0.
+    // Adding 0.0 turns -0.0 into 0.0.
     match value {
         ScalarValue::Float64(Some(value)) if value.is_nan() => Some(ScalarValue::from(f64::NAN)),
         ScalarValue::Float64(Some(value)) if *value == 0.0 => Some(ScalarValue::from(value + 0.0)),
@@ -197,7 +196,7 @@ fn is_arithmetic(expression: &Expr) -> bool {
     }
 }
 
-/// Whether a value of the expression may be in another form than its inputs, which are in the one form.
+/// Whether the value may not be canonical although the inputs are.
 fn computes(expression: &Expr) -> bool {
     match expression {
         Expr::Cast(_) | Expr::TryCast(_) | Expr::Placeholder(_) | Expr::HigherOrderFunction(_) => true,
@@ -209,7 +208,7 @@ fn computes(expression: &Expr) -> bool {
     }
 }
 
-/// Whether the function of this name yields one of the values that it is given.
+/// Whether the function of this name returns one of its arguments.
 fn yields_an_argument(function: &str) -> bool {
     matches!(
         function,

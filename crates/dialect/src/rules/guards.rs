@@ -1,4 +1,4 @@
-//! The rule that keeps AND, OR and CASE from evaluating what they guard.
+//! Evaluation order of AND, OR and CASE.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -11,7 +11,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::rewrite_expressions;
 
-/// Puts what may fail behind the terms in front of it, as the row engine and PostgreSQL evaluate it:
+/// Makes terms that may fail depend on the terms before them, like the row engine and PostgreSQL:
 ///
 /// ```text
 ///   n <> 0 AND 10 / n > 1         n <> 0 AND CASE (n <> 0) IS FALSE WHEN TRUE THEN FALSE ELSE 10 / n > 1 END
@@ -19,12 +19,12 @@ use super::expressions::rewrite_expressions;
 ///   CASE WHEN a THEN b ELSE c     CASE a IS TRUE WHEN TRUE THEN b ELSE c, of truth values
 /// ```
 ///
-/// DataFusion evaluates the right side of AND for all rows unless few of them need it, and makes AND and OR of a CASE
-/// of truth values that has no base.
+/// DataFusion evaluates the right side of AND for all rows unless only few need it, and rewrites a CASE of truth values
+/// without a base to AND and OR.
 #[derive(Debug)]
 pub struct Guards;
 
-/// Functions that fail for some arguments of their types, and that people guard.
+/// Functions that fail for some arguments, and that users guard.
 const FAILING: &[&str] = &[
     "sql_divide",
     "sql_remainder",
@@ -62,7 +62,7 @@ impl AnalyzerRule for Guards {
     }
 }
 
-/// A chain of AND or OR; `None` if nothing in it may fail behind another term.
+/// Rewrites a chain of AND or OR; `None` if no term behind another may fail.
 fn guarded_terms(chain: &Expr, op: Operator, schema: &DFSchema) -> Option<Expr> {
     let mut safe: Vec<Expr> = vec![];
     let mut guarded = vec![];
@@ -84,7 +84,7 @@ fn guarded_terms(chain: &Expr, op: Operator, schema: &DFSchema) -> Option<Expr> 
     whole.filter(|_| is_changed)
 }
 
-/// A term that is evaluated where those in front of it do not decide.
+/// A term that is evaluated only if the terms before it do not decide.
 fn behind(safe: Vec<Expr>, op: Operator, term: Expr) -> Option<Expr> {
     let (decided, outcome) = match op {
         Operator::And => (conjunction(safe)?.is_false(), false),
@@ -105,7 +105,7 @@ fn is_guarded(term: &Expr) -> bool {
     matches!(base.as_ref(), Expr::IsFalse(_) | Expr::IsTrue(_))
 }
 
-/// A CASE of truth values, of which one may fail, as cases with a base each; `None` of another.
+/// Rewrites a CASE of truth values that may fail to nested CASEs with a base; `None` for others.
 fn with_bases(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let Case { expr: None, when_then_expr, else_expr } = case else { return None };
     let results = || when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(else_expr.as_deref());
@@ -140,7 +140,7 @@ fn may_fail(expression: &Expr, schema: &DFSchema) -> bool {
     found.unwrap_or(true)
 }
 
-/// Whether a divisor is a literal that divides.
+/// Whether a divisor is a literal other than zero and NULL.
 fn is_not_zero(divisor: &Expr) -> bool {
     match divisor {
         Expr::Literal(value, _) => {

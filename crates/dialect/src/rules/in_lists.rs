@@ -1,4 +1,4 @@
-//! Lists whose items depend on the row.
+//! `IN` lists with columns.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result};
@@ -8,8 +8,8 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::with_expressions;
 
-/// Compares with the items of `IN (...)` one by one if one of them has a column. DataFusion evaluates the items
-/// over no rows to see whether they are constants, and takes CASE for one.
+/// Rewrites `IN (...)` to single comparisons if an item contains a column. DataFusion evaluates the items over no rows
+/// to find out whether they are constant, and takes CASE for a constant.
 #[derive(Debug)]
 pub struct InLists;
 

@@ -1,4 +1,4 @@
-//! The rule that keeps the NULL of `IN (SELECT ...)`.
+//! NULL results of `IN (SELECT ...)`.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::set_comparison::with_own_name;
 
-/// Replaces `x IN (SELECT ...)` by `EXISTS` wherever a filter distinguishes its FALSE from its NULL.
+/// Replaces `x IN (SELECT ...)` by `EXISTS` where a filter distinguishes FALSE from NULL.
 ///
-/// DataFusion's join for it, outside of the terms that AND joins at a filter's top, has two values:
+/// DataFusion's join for it has only two values except in top-level conjuncts of a filter. The replacement:
 ///
 /// ```text
 ///   CASE WHEN EXISTS (s WHERE s = x)               THEN TRUE
@@ -47,12 +47,12 @@ impl AnalyzerRule for InSubqueries {
     }
 }
 
-/// Where in a predicate an expression stands.
+/// Position of an expression in a predicate.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// It is one of the terms that AND joins at the top.
+    /// The expression is a top-level conjunct.
     is_term: bool,
-    /// NULL has the effect of FALSE there.
+    /// NULL has the effect of FALSE.
     is_null_false: bool,
 }
 
@@ -69,7 +69,7 @@ fn rewritten(expression: Expr, place: Place, schema: &DFSchema) -> Result<Transf
         Expr::InSubquery(of) => {
             let is_correlated = !of.subquery.outer_ref_columns.is_empty();
             let is_exact = if of.negated {
-                // A join that knows of NULL needs a key of both sides.
+                // A null-aware join needs a key of both sides.
                 place.is_term && !is_correlated && of.expr.any_column_refs()
             } else {
                 place.is_null_false || !may_be_null(&of, schema)?
@@ -86,10 +86,10 @@ fn rewritten(expression: Expr, place: Place, schema: &DFSchema) -> Result<Transf
     }
 }
 
-/// An `IN (SELECT ...)` of one column by `EXISTS`, whose value is TRUE, FALSE or NULL as SQL says.
+/// Rewrites `IN (SELECT ...)` of one column to `EXISTS` with SQL's three-valued result.
 ///
 /// # Errors
-/// If the subquery does not take its condition.
+/// If the subquery rejects the condition.
 pub(super) fn as_exists(of: InSubquery, schema: &DFSchema) -> Result<Expr> {
     if may_be_null(&of, schema)? {
         return with_null(of, schema);
@@ -98,7 +98,7 @@ pub(super) fn as_exists(of: InSubquery, schema: &DFSchema) -> Result<Expr> {
     Ok(if of.negated { not_exists(found) } else { exists(found) })
 }
 
-/// The rows of a subquery under a name of their own, and those that equal the outer value.
+/// The rows of a subquery under a unique name, and those that equal the outer value.
 fn found(of: &InSubquery, schema: &DFSchema) -> Result<(LogicalPlanBuilder, Arc<LogicalPlan>)> {
     let rows = with_own_name(&of.subquery.subquery)?;
     let item = Expr::Column(Column::from(rows.schema().qualified_field(0)));
@@ -107,18 +107,18 @@ fn found(of: &InSubquery, schema: &DFSchema) -> Result<(LogicalPlanBuilder, Arc<
     Ok((rows, Arc::new(found)))
 }
 
-/// Whether the outcome may be NULL.
+/// Whether the result may be NULL.
 fn may_be_null(of: &InSubquery, schema: &DFSchema) -> Result<bool> {
     let subquery = of.subquery.subquery.schema();
     Ok(of.expr.nullable(schema)? || subquery.fields().iter().any(|field| field.is_nullable()))
 }
 
-/// The expression with all three of its values.
+/// The expression with a three-valued result.
 fn with_null(of: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let is_correlated = !of.subquery.outer_ref_columns.is_empty();
     let (rows, found) = found(&of, schema)?;
     let item_is_null = Expr::Column(Column::from(rows.schema().qualified_field(0))).is_null();
-    // One row tells that there is one; where rows are those of an outer row, it must not be cut first.
+    // One row suffices. Correlated rows must not be limited before they are joined.
     let some = |rows: LogicalPlanBuilder| -> Result<Expr> {
         let rows = if is_correlated { rows } else { rows.limit(0, Some(1))? };
         Ok(exists(Arc::new(rows.build()?)))
@@ -132,7 +132,7 @@ fn with_null(of: InSubquery, schema: &DFSchema) -> Result<Expr> {
     Ok(outcome)
 }
 
-/// The expression of an outer row, as its subquery sees it.
+/// The expression with outer references in place of columns.
 fn outer(expression: Expr, schema: &DFSchema) -> Result<Expr> {
     expression
         .transform_up(|part| match part {

@@ -1,4 +1,4 @@
-//! Integers beside decimals.
+//! Comparison of integers with decimals.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -8,8 +8,8 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::{compares, with_expressions};
 
-/// Compares an integer with the integers around a decimal that has digits behind the point, after types are
-/// coerced: they need no type that holds both, and statistics prune by them.
+/// Compares an integer with the integers next to a fractional decimal, which needs no common type and can use
+/// statistics. Runs after type coercion.
 #[derive(Debug)]
 pub struct IntegerBounds;
 
@@ -28,7 +28,7 @@ impl AnalyzerRule for IntegerBounds {
     }
 }
 
-/// An integer, cast to a decimal, beside a decimal that is written. `None` for anything else.
+/// Rewrites the comparison of an integer, cast to a decimal, with a decimal literal; `None` for others.
 fn bounded(side: &Expr, op: Operator, written: &Expr, schema: &DFSchema) -> Option<Expr> {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     let written = match written {

@@ -1,4 +1,4 @@
-//! The rule that compares intervals as SQL does.
+//! Comparison of intervals.
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
@@ -11,7 +11,7 @@ use thermocline_pushdown::interval_length;
 
 use super::expressions::{compares, rewrite_expressions, with_sort_keys};
 
-/// Compares and sorts intervals by their lengths. Types are coerced before.
+/// Compares and sorts intervals by their lengths. Runs after type coercion.
 #[derive(Debug)]
 pub struct IntervalOrder;
 

@@ -1,4 +1,4 @@
-//! The rule that writes UUIDs to JSON as texts.
+//! UUIDs in JSON files.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{sql_cast, sql_type};
 use thermocline_types::DataType;
 
-/// Casts the UUIDs of a COPY to JSON to text: Arrow would write the digits of their bytes.
+/// Casts the UUIDs of a COPY to JSON to text; Arrow would write their bytes in hexadecimal.
 #[derive(Debug)]
 pub struct JsonCopies;
 
@@ -33,7 +33,7 @@ impl AnalyzerRule for JsonCopies {
     }
 }
 
-/// The rows with texts for UUIDs; `None` if they have no such column.
+/// The rows with UUIDs as texts; `None` if there are none.
 fn with_texts(input: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let is_uuid = |of: &ArrowType| sql_type(of) == Some(DataType::Uuid);
     if !input.schema().fields().iter().any(|field| is_uuid(field.data_type())) {

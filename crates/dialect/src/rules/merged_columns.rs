@@ -1,4 +1,4 @@
-//! Columns of RIGHT and FULL JOINs by equal names.
+//! Merged columns of joins with USING or NATURAL.
 
 use std::collections::HashSet;
 
@@ -10,24 +10,23 @@ use thermocline_pushdown::user_err;
 
 use super::coalesce::Coalesce;
 
-/// Plans `(a RIGHT JOIN b USING (k))` and `(a FULL JOIN b USING (k))`, NATURAL ones too: `k` is the right side's,
-/// or that of the side that has a row, and stands before all other columns. DataFusion takes the left side's,
-/// which is NULL in rows of the right side alone.
+/// Plans `(a RIGHT JOIN b USING (k))` and `(a FULL JOIN b USING (k))`, also NATURAL: `k` is taken from the right side,
+/// or for FULL from the side that has a row, and precedes all other columns. DataFusion takes it from the left side,
+/// where it is NULL in rows without a left match.
 ///
-/// There is one column `k` in the result, so `a.k` is refused, and `b.k` of a FULL JOIN: with ON both
-/// can be had.
+/// The result has a single column `k`, so `a.k`, and `b.k` of a FULL JOIN, are rejected; a join with ON has both.
 ///
-/// Plans `((a JOIN b USING (k)))` and `((a LEFT JOIN b USING (k)))` in the same way, with the left side's `k`. DataFusion
-/// keeps both, and of a `*` the one whose table comes first in the alphabet.
+/// Plans `((a JOIN b USING (k)))` and `((a LEFT JOIN b USING (k)))` likewise, with `k` from the left side. DataFusion
+/// keeps both columns, and expands `*` to the one whose table is first in alphabetical order.
 #[derive(Debug)]
 pub struct MergedColumns;
 
-/// How a join by equal names that keeps all rows of its right side is constrained; `None` of other joins.
+/// Type and constraint of a RIGHT or FULL JOIN with USING or NATURAL; `None` for other joins.
 pub fn merges_columns(operator: &JoinOperator) -> Option<(JoinType, &JoinConstraint)> {
     by_names(operator).filter(|(of, _)| matches!(of, JoinType::Right | JoinType::Full))
 }
 
-/// How a join by equal names is constrained; `None` of other joins.
+/// Type and constraint of a join with USING or NATURAL; `None` for other joins.
 pub fn by_names(operator: &JoinOperator) -> Option<(JoinType, &JoinConstraint)> {
     let (of, constraint) = match operator {
         JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (JoinType::Inner, constraint),
@@ -39,7 +38,7 @@ pub fn by_names(operator: &JoinOperator) -> Option<(JoinType, &JoinConstraint)> 
     matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural).then_some((of, constraint))
 }
 
-/// The one join that stands in two pairs of parentheses.
+/// The single join in two pairs of parentheses.
 pub fn in_two_pairs(outer: &TableWithJoins) -> Option<&TableWithJoins> {
     match &outer.relation {
         TableFactor::NestedJoin { table_with_joins, alias: None } if outer.joins.is_empty() => {
@@ -93,8 +92,8 @@ fn common_names(left: &DFSchema, right: &DFSchema) -> Vec<String> {
     left.fields().iter().map(|field| field.name()).filter(|name| right.contains(name)).cloned().collect()
 }
 
-/// The qualifier of a column that is merged from those of two tables: that of neither, and not none, because
-/// DataFusion takes no column without one beside others of its name.
+/// The qualifier of a merged column of two tables: neither table's, and not empty, because DataFusion does not accept
+/// an unqualified column beside qualified ones of the same name.
 pub fn merged_qualifier(left: &str, right: &str) -> String {
     format!("{left}, {right}")
 }
@@ -104,7 +103,7 @@ fn both(left: &Column, right: &Column) -> TableReference {
     TableReference::bare(merged_qualifier(&of(left), &of(right)))
 }
 
-/// The join, and a projection without the columns of which another has the value.
+/// The join under a projection that merges its columns.
 fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String]) -> Result<LogicalPlan> {
     let column = |plan: &LogicalPlan, name: &String| -> Result<Column> {
         Ok(plan.schema().qualified_field_with_unqualified_name(name)?.into())
@@ -125,7 +124,7 @@ fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String])
             (None, _) | (_, JoinType::Inner | JoinType::Left) => Expr::Column(column),
             (Some((key, other)), JoinType::Right) => match same_type(&left, key, &right, other) {
                 true => Expr::Column(other.clone()),
-                // The right side's value in the type of both.
+                // The right side's value in the common type.
                 false => first_of(other, key).alias_qualified(other.relation.clone(), &key.name),
             },
             (Some((key, other)), _) => first_of(key, other).alias_qualified(Some(both(key, other)), &key.name),

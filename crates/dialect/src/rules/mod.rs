@@ -1,7 +1,5 @@
-//! Rules of the planner: SQL's operators and casts, one order of floats, integers that do not wrap around, decimals beside
-//! other numbers, integers beside decimals, lists of values that are no literals, exact literals, groups, joins and
-//! filters by equal names, sets that count their rows, names of set comparisons, `coalesce` of bytes, scalar subqueries
-//! without a row, subqueries as values, keys of correlated subqueries, sizes of results, UUIDs, and names of types.
+//! Planner and optimizer rules. Each module documents the difference between PostgreSQL and DataFusion that it
+//! corrects.
 
 mod averages;
 mod batch_limits;

@@ -1,4 +1,4 @@
-//! The first rows by a nested key.
+//! Top-k sorts by nested keys.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-/// Sorts all rows by a nested key and cuts them then. DataFusion's sort with a limit leaves out what is behind its
-/// last row, in an order in which NULL is the smallest value of a field.
+/// Sorts all rows by a nested key before it applies the limit. DataFusion's sort with a limit skips rows behind its
+/// current last row by an order in which NULL is the smallest value of a field.
 #[derive(Debug)]
 pub struct NestedSorts;
 

@@ -1,4 +1,4 @@
-//! Operators, as the planner meets them.
+//! Planning of operators.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use thermocline_types::{Class, DataType, JsonOperator, Operator, Rounded, Value,
 
 use super::decimals::{as_double, quotient};
 
-/// Has the planner of `context` take numbers with a point for decimals, and operators for SQL's. Sessions do, and so
-/// does what is compared with them.
+/// Makes the planner of `context` parse numbers with a point as decimals, and plan operators with SQL's types. Used for
+/// sessions and for the reference that benchmarks compare with.
 ///
 /// # Errors
-/// None that a context gives today.
+/// Currently none.
 pub fn register_operators(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
     let mut state = state.write();
@@ -30,10 +30,10 @@ pub fn register_operators(context: &SessionContext) -> Result<()> {
     state.register_expr_planner(Arc::new(Operators))
 }
 
-/// Gives operators over SQL's types the meaning that `thermocline-types` says: which there are, what they take, and
-/// what they give. Those over other types are DataFusion's, but for quotients of decimals, which are doubles.
+/// Plans operators over SQL types with the operand and result types of `thermocline-types`. Operators over other types
+/// are DataFusion's, except quotients of decimals, which are doubles.
 ///
-/// This is part of planning, not a rule: the type of what an operator is part of depends on it.
+/// Part of planning, not a rule, because the types of enclosing expressions depend on it.
 #[derive(Debug)]
 struct Operators;
 
@@ -78,7 +78,7 @@ fn document_operator(op: &BinaryOperator) -> Option<JsonOperator> {
     })
 }
 
-/// An operator of documents; `None` if an operand is not of SQL's types, as lists are.
+/// An operator over JSONB; `None` if an operand does not have an SQL type, such as a list.
 fn of_document(operator: JsonOperator, raw: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
     let mut types = [None; 2];
     for (side, known) in [&raw.left, &raw.right].into_iter().zip(&mut types) {
@@ -98,19 +98,19 @@ fn is_comparison(op: &BinaryOperator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// What is known of an operand.
+/// Type of an operand.
 pub(super) enum Operand {
-    /// A string literal or NULL, which takes its type from what is beside it.
+    /// A string literal or NULL, which takes its type from the context.
     Unknown,
     Of(DataType),
-    /// Not of SQL's types.
+    /// Not an SQL type.
     Other,
 }
 
 pub(super) fn operand(of: &Expr, schema: &DFSchema) -> Operand {
     match of {
         Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::Null, _) => Operand::Unknown,
-        // As PostgreSQL, whose literals are the narrowest of INTEGER and BIGINT.
+        // As in PostgreSQL, a literal is INTEGER if it fits, else BIGINT.
         Expr::Literal(ScalarValue::Int64(Some(number)), _) if DataType::Integer.holds(*number) => {
             Operand::Of(DataType::Integer)
         }
@@ -174,7 +174,7 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
     }))
 }
 
-/// An operand of unknown type as a value of `to`; another one as it is.
+/// Converts an operand of unknown type to `to`; returns others unchanged.
 pub(super) fn settled(side: &Expr, known: Option<DataType>, to: DataType) -> Result<Expr> {
     match (known, side) {
         (None, Expr::Literal(value, _)) => literal(value, to),
@@ -182,7 +182,7 @@ pub(super) fn settled(side: &Expr, known: Option<DataType>, to: DataType) -> Res
     }
 }
 
-/// A literal of unknown type as one of `to`.
+/// Converts a literal of unknown type to `to`.
 fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
     let value = match value {
         ScalarValue::Utf8(Some(text)) => parse_text(text, to).map_err(external)?,
@@ -208,7 +208,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
     }))
 }
 
-/// An expression of a type; a literal is one of it.
+/// Casts an expression to a type; a literal is converted directly.
 fn with_type(side: Expr, of: &ArrowType, schema: &DFSchema) -> Expr {
     if let Expr::Literal(value, metadata) = &side
         && !casts_otherwise(&value.data_type(), of)
@@ -223,7 +223,7 @@ fn with_type(side: Expr, of: &ArrowType, schema: &DFSchema) -> Expr {
     }
 }
 
-/// AND and OR, whose literal texts are truth values.
+/// AND and OR; literal texts become truth values.
 fn logic(mut raw: RawBinaryExpr) -> Result<PlannerResult<RawBinaryExpr>> {
     for side in [&mut raw.left, &mut raw.right] {
         if let Expr::Literal(value @ ScalarValue::Utf8(_), _) = side {
@@ -252,7 +252,7 @@ fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult
     Ok(PlannerResult::Original(raw))
 }
 
-/// Whether a number is a REAL; `None` of what is no number.
+/// Whether a number is a REAL; `None` for other types.
 pub(super) fn is_real(of: &Expr, schema: &DFSchema) -> Option<bool> {
     match operand(of, schema) {
         Operand::Of(of) if of.is_number() => Some(of == DataType::Real),
@@ -260,8 +260,8 @@ pub(super) fn is_real(of: &Expr, schema: &DFSchema) -> Option<bool> {
     }
 }
 
-/// Compares a REAL with another number, which SQL does as doubles. Between which REALs a literal lies is seen here, so
-/// that statistics of a column's files still tell which of them to read.
+/// Compares a REAL with another number as doubles, like SQL. A literal is rounded to an adjacent REAL, so that column
+/// statistics can still prune files.
 fn beside_real(raw: &mut RawBinaryExpr, schema: &DFSchema) -> Result<()> {
     use BinaryOperator::{Gt, GtEq, Lt, LtEq};
     let literal = match &raw.right {
@@ -299,8 +299,8 @@ fn turned(op: &BinaryOperator) -> Option<BinaryOperator> {
     })
 }
 
-/// Two operands, of which a literal of unknown type is one of the other's type. Beside a moment it may be in the session's
-/// time zone, of which [`TemporalLiterals`](super::temporal_literals::TemporalLiterals) know.
+/// Converts a literal of unknown type to the type of the other operand. Literals beside a TIMESTAMPTZ depend on the
+/// session's time zone; [`TemporalLiterals`](super::temporal_literals::TemporalLiterals) converts them.
 pub(super) fn alike([left, right]: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
     Ok(match (operand(&left, schema), operand(&right, schema)) {
         (Operand::Of(DataType::TimestampTz), _) | (_, Operand::Of(DataType::TimestampTz)) => [left, right],
@@ -313,7 +313,7 @@ pub(super) fn alike([left, right]: [Expr; 2], schema: &DFSchema) -> Result<[Expr
     })
 }
 
-/// An error unless SQL compares the types of the two operands.
+/// Checks that SQL compares the types of the two operands.
 pub(super) fn check_comparable(left: &Expr, right: &Expr, symbol: impl Display, schema: &DFSchema) -> Result<()> {
     match (operand(left, schema), operand(right, schema)) {
         (Operand::Of(one), Operand::Of(other)) if !one.compares_to(other) => {

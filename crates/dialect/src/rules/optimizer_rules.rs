@@ -1,4 +1,4 @@
-//! DataFusion's optimizer rules, without their defects.
+//! DataFusion's logical optimizer rules, without their defects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::date_bounds::DateBounds;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rules of the logical optimizer in their order, those with a defect kept from the plans that show it, and ours
-/// for what the first of them has computed.
+/// The rules of the logical optimizer in order: rules with a defect skip the plans that trigger it, and our rules that
+/// need folded constants follow `simplify_expressions`.
 pub fn optimizer_rules() -> Vec<Rule> {
     let rules = Optimizer::new().rules.into_iter();
     rules
@@ -28,7 +28,7 @@ pub fn optimizer_rules() -> Vec<Rule> {
         .collect()
 }
 
-/// A rule for all plans but those on which it has a defect.
+/// A rule that skips the plans that trigger its defect.
 #[derive(Debug)]
 struct Unless {
     rule: Rule,
@@ -58,9 +58,8 @@ impl OptimizerRule for Unless {
     }
 }
 
-/// Whether two columns of an aggregate have one name. The rule that leaves keys out which follow from others puts a
-/// projection in their place, which would fail: a cast is called as what it casts, as in
-/// `GROUP BY x, CAST(x AS DOUBLE)`.
+/// Whether two columns of an aggregate have the same name, such as a column and its cast in `GROUP BY x, CAST(x AS
+/// DOUBLE)`. The rule that removes redundant keys would fail on the projection that it adds.
 #[expect(clippy::unnecessary_wraps, reason = "it is one of two")]
 fn repeats_names(plan: &LogicalPlan) -> Result<bool> {
     let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(false) };
@@ -69,9 +68,9 @@ fn repeats_names(plan: &LogicalPlan) -> Result<bool> {
     Ok(aggregate.group_expr.iter().chain(&aggregate.aggr_expr).any(is_repeated))
 }
 
-/// Whether an inner join takes NULLs for equal. The rule that makes joins of cross joins gives all joins of a chain
-/// the way of its last one. Such joins are made of conditions only after the rule's first pass, which has found the
-/// cross joins by then.
+/// Whether an inner join treats NULLs as equal. The rule that turns cross joins into joins applies the NULL equality of
+/// the last join of a chain to all. Joins that treat NULLs as equal arise from conditions only after the first pass of
+/// the rule, which has handled the cross joins by then.
 fn joins_nulls(plan: &LogicalPlan) -> Result<bool> {
     let mut takes_nulls = false;
     plan.apply_with_subqueries(|node| {

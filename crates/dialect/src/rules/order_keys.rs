@@ -1,4 +1,4 @@
-//! Keys of ORDER BY.
+//! ORDER BY keys.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -11,9 +11,8 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::{columns_of, rewrite_expressions};
 
-/// Takes a key out of ORDER BY that is there before, at which `first_value` and DISTINCT ON panic, and sorts by
-/// NULL apart from nested values if NULL is not the greatest: Arrow does to NULLs within a value as to
-/// NULLs in its place.
+/// Removes repeated keys from ORDER BY, on which `first_value` and DISTINCT ON panic. Adds a separate key for NULL
+/// before a nested key unless NULL is the greatest value: Arrow orders NULLs within a value like NULL values.
 #[derive(Debug)]
 pub struct OrderKeys;
 
@@ -34,7 +33,7 @@ impl AnalyzerRule for OrderKeys {
     }
 }
 
-/// A function with other keys in its ORDER BY.
+/// A function without repeated keys in its ORDER BY.
 fn ordered(part: &Expr) -> Option<Expr> {
     match part {
         Expr::AggregateFunction(function) => {
@@ -66,7 +65,7 @@ fn sorted(mut node: LogicalPlan) -> Transformed<LogicalPlan> {
     if is_changed { Transformed::yes(node) } else { Transformed::no(node) }
 }
 
-/// `None` if no key is there twice.
+/// The keys without repetitions; `None` if there are none.
 fn without_repeated(keys: &[Sort]) -> Option<Vec<Sort>> {
     let mut kept: Vec<Sort> = Vec::with_capacity(keys.len());
     for key in keys {
@@ -77,7 +76,7 @@ fn without_repeated(keys: &[Sort]) -> Option<Vec<Sort>> {
     (kept.len() < keys.len()).then_some(kept)
 }
 
-/// A key, behind one that says whether it is NULL if it is nested.
+/// A key; if it is nested, preceded by a key for whether it is NULL.
 fn null_apart(key: &Sort, schema: &DFSchema) -> Vec<Sort> {
     let is_greatest = key.nulls_first != key.asc;
     if is_greatest || !key.expr.get_type(schema).is_ok_and(|of| of.is_nested()) {

@@ -1,4 +1,4 @@
-//! Types of columns that a correlated subquery takes from outside.
+//! Types of outer references in correlated subqueries.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::expressions::columns_of;
 
-/// Gives the references of correlated subqueries the types that their columns have now. They keep those that
-/// the columns had when the statement was planned, before the branches of a UNION or CASE got one type.
+/// Updates outer references of correlated subqueries to the current types of their columns. They still have the types
+/// from planning, before the branches of a UNION or CASE got a common type.
 ///
 /// # Errors
-/// If an operator of a subquery does not take the types.
+/// If an operator of a subquery rejects the types.
 pub(super) fn with_current_types(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         let mut has_subqueries = false;
@@ -32,7 +32,7 @@ pub(super) fn with_current_types(plan: LogicalPlan) -> Result<Transformed<Logica
     })
 }
 
-/// A join whose right side may refer to its left one.
+/// Updates a join whose right side may refer to its left side.
 fn lateral(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
     if !is_lateral(&join.right) {
@@ -40,7 +40,7 @@ fn lateral(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let outside = join.left.schema();
     let right = Arc::unwrap_or_clone(join.right).transform_down(|node| match node {
-        // Subqueries within it have an outside of their own.
+        // Nested subqueries have their own outer schema.
         LogicalPlan::Subquery(_) => {
             refreshed(node, outside).map(|node| Transformed::new(node.data, node.transformed, TreeNodeRecursion::Jump))
         }
@@ -51,7 +51,7 @@ fn lateral(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(if right.transformed { Transformed::yes(node) } else { Transformed::no(node) })
 }
 
-/// Whether a side of a join is a subquery, below its alias.
+/// Whether a side of a join is a subquery, possibly under an alias.
 fn is_lateral(mut side: &LogicalPlan) -> bool {
     loop {
         side = match (side, side.inputs().as_slice()) {
@@ -93,7 +93,7 @@ fn refreshed(node: LogicalPlan, outside: &DFSchema) -> Result<Transformed<Logica
     Ok(Transformed::yes(LogicalPlan::Subquery(subquery)))
 }
 
-/// A reference with the type that its column has; `None` if it has that already, or is none.
+/// The reference with the current type of its column; `None` if nothing changes, or it is not a reference.
 fn current(expression: &Expr, outside: &DFSchema) -> Option<Expr> {
     let Expr::OuterReferenceColumn(field, column) = expression else { return None };
     let now = outside.field_from_column(column).ok()?;

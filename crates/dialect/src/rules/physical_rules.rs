@@ -1,4 +1,4 @@
-//! DataFusion's rules of the physical optimizer, without their defects.
+//! DataFusion's physical optimizer rules, without their defects.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::projections::Projections;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// The rules of the physical optimizer in their order, with `FilterNames` around those that push filters down, and
-/// `Projections` around the one that pushes projections down.
+/// The rules of the physical optimizer in order, with `FilterNames` around filter pushdown and `Projections` around
+/// projection pushdown.
 pub fn physical_rules() -> Vec<Rule> {
     let pushdown = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
     let mut ours: Vec<Rule> = pushdown.into_iter().map(|rule| Arc::new(FilterNames(rule)) as Rule).collect();

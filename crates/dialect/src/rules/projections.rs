@@ -1,4 +1,4 @@
-//! Projections, and filters below them.
+//! Projection pushdown and filters.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::{ProjectionExec, remove_unnecessary_projections, try_embed_projection};
 
-/// Pushes projections down, but nothing that is computed below a filter: it would be computed of rows that the filter
-/// does not let through, and `SELECT id, a / (b + id) ... WHERE b > 0` end in a division by zero.
+/// Pushes projections down, but no computations below a filter: they would apply to rows that the filter removes, and
+/// `SELECT id, a / (b + id) ... WHERE b > 0` would fail with a division by zero.
 ///
-/// DataFusion's rule does so. Where nothing is computed above a filter, it is left its work, which includes taking
-/// parts of join filters out of nested loops.
+/// DataFusion's rule does that. It still runs where nothing is computed above a filter; among others, it moves parts of
+/// join filters out of nested loops.
 #[derive(Debug)]
 pub(super) struct Projections(pub(super) ProjectionPushdown);
 
@@ -54,7 +54,7 @@ fn pushed(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
     remove_unnecessary_projections(plan)
 }
 
-/// Whether it is more than a choice of columns.
+/// Whether it computes anything.
 fn is_computed(projection: &ProjectionExec) -> bool {
     projection.expr().iter().any(|part| !part.expr.is::<Column>())
 }

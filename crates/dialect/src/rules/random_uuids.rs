@@ -9,7 +9,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use thermocline_pushdown::UUID_WIDTH;
 use thermocline_types::random_uuid;
 
-/// A random UUID of version 4 for each row. `uuid` is DataFusion's name for it.
+/// A random UUID (version 4) for each row. DataFusion's name, `uuid`, is an alias.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct RandomUuids {
     signature: Signature,

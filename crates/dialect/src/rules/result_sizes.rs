@@ -1,4 +1,4 @@
-//! Functions whose results are much larger than their arguments, within limits.
+//! Size limits of functions whose results may be much larger than their arguments.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use datafusion::prelude::SessionContext;
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
-/// The longest text that a function makes, in either engine.
+/// Limit on bytes of a text that a function returns, in either engine.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
-/// The most bytes of results for one batch of rows. Memory for them is taken before any pool is asked.
+/// Limit on bytes of results for one batch of rows. Their memory is allocated without asking the memory pool.
 pub(super) const BATCH_BYTES_MAX: u64 = 1 << 30;
-/// Rows are computed together as long as their results may have so many bytes.
+/// Upper bound on estimated result bytes of rows that are computed together.
 const SLICE_BYTES: u64 = 128 << 20;
-/// Of one element of a list.
+/// Estimated bytes of a list element.
 const ELEMENT_BYTES: u64 = 16;
-/// Of one that is printed.
+/// Estimated bytes of a list element as text.
 const SMALL_ELEMENT_BYTES: u64 = 4;
-/// Of a character.
+/// Largest size of a character, in bytes.
 const CHARACTER_BYTES: u64 = 4;
 
-/// What the size of a result follows from.
+/// Rule for the size of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
-    /// The first argument, so often as the second says.
+    /// The first argument, repeated as often as the second says.
     Repeated,
-    /// So many characters as the second argument says.
+    /// As many characters as the second argument says.
     Padded,
-    /// The third argument in the place of what the second finds.
+    /// The first argument with occurrences of the second replaced by the third.
     Replaced,
-    /// The same, of a pattern.
+    /// [`Self::Replaced`] with a pattern as the second argument.
     ReplacedByPattern,
-    /// The arguments behind each other.
+    /// The concatenated arguments.
     Joined,
-    /// Elements of a list, with the second argument between them.
+    /// Elements of a list, separated by the second argument.
     JoinedList,
-    /// The first argument, so often as the second says, as a list.
+    /// A list of the first argument, repeated as often as the second says.
     RepeatedElement,
-    /// A list of so many elements as the second argument says.
+    /// A list with as many elements as the second argument says.
     ResizedList,
     /// A list from the first to the second argument, in steps of the third.
     Series,
@@ -69,10 +69,10 @@ const GROWING: [(&str, Growth); 14] = [
     ("translate", Growth::Joined),
 ];
 
-/// Registers them in the place of DataFusion's.
+/// Replaces DataFusion's functions by limited ones.
 ///
 /// # Errors
-/// If DataFusion has no function of one of the names.
+/// If DataFusion lacks one of the functions.
 pub fn register_growing_functions(context: &SessionContext) -> Result<()> {
     for (name, growth) in GROWING {
         context.register_udf(ScalarUDF::from(Growing { of: context.udf(name)?, growth }));
@@ -80,7 +80,8 @@ pub fn register_growing_functions(context: &SessionContext) -> Result<()> {
     Ok(())
 }
 
-/// A function whose results have a limit. DataFusion's take the memory for them, and end the process where there is none.
+/// A function with limited results. DataFusion's allocates memory for any size, and ends the process if there is not
+/// enough.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Growing {
     of: Arc<ScalarUDF>,
@@ -114,7 +115,7 @@ impl ScalarUDFImpl for Growing {
 
     fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         Ok(match self.of.simplify(arguments, context)? {
-            // DataFusion writes its own function again, with fewer arguments.
+            // DataFusion has simplified the call to its own function with fewer arguments.
             ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)) if call.func.name() == self.of.name() => {
                 let limited = Arc::new(ScalarUDF::from(Self { of: Arc::clone(&self.of), growth: self.growth }));
                 ExprSimplifyResult::Simplified(Expr::ScalarFunction(ScalarFunction::new_udf(limited, call.args)))
@@ -156,7 +157,7 @@ impl ScalarUDFImpl for Growing {
 }
 
 impl Growing {
-    /// Results of some rows after the other.
+    /// Computes the results slice by slice.
     fn sliced(&self, arguments: &ScalarFunctionArgs, slices: &[(usize, usize)]) -> Result<ColumnarValue> {
         let mut results: Vec<ArrayRef> = vec![];
         let mut bytes = 0_u64;
@@ -188,13 +189,13 @@ impl Growing {
 }
 
 impl Growth {
-    /// Whether sizes of texts are what they will be, but for the bytes of a character.
+    /// Whether the estimates for texts are exact, except for the bytes of a character.
     const fn is_exact(self) -> bool {
         matches!(self, Self::Repeated | Self::Padded)
     }
 }
 
-/// Sizes of results, row by row.
+/// Estimated sizes of results, by row.
 struct Sizes {
     growth: Growth,
     arguments: Vec<Argument>,
@@ -203,13 +204,13 @@ struct Sizes {
 enum Argument {
     /// Bytes of each value.
     Lengths(Vec<u64>),
-    /// Numbers, or what series are made of, in units of their own.
+    /// Numbers, or bounds and steps of series in a common unit.
     Numbers(Vec<Option<i64>>),
     Other,
 }
 
 impl Argument {
-    /// Of a row, or of all.
+    /// The length for a row, or the single one for all rows.
     fn length(&self, row: usize) -> Option<u64> {
         let Self::Lengths(lengths) = self else { return None };
         lengths.get(row).or(lengths.first().filter(|_| lengths.len() == 1)).copied()
@@ -247,7 +248,7 @@ impl Sizes {
         self.arguments.get(argument).and_then(|argument| argument.number(row))
     }
 
-    /// At most so many, of one row; `None` of NULL.
+    /// Upper bound on bytes of the result for one row; `None` for NULL.
     fn bytes(&self, row: usize) -> Option<u64> {
         let times = |position| Some(self.number(position, row)?.max(0).unsigned_abs());
         let (first, second) = (self.length(0, row), self.length(1, row));
@@ -259,7 +260,7 @@ impl Sizes {
                 first.saturating_add(found.saturating_mul(self.length(2, row)))
             }
             Growth::ReplacedByPattern => {
-                // Each match may be empty, and each reference of a replacement all that was found.
+                // Each match may be empty, and each reference in the replacement may insert the whole match.
                 let replacement = self.length(2, row);
                 first.saturating_add(1).saturating_mul(replacement.saturating_add(1)).saturating_add(first)
             }
@@ -286,7 +287,7 @@ impl Sizes {
     }
 }
 
-/// Bytes of each value; of values that are no texts, an equal part of all.
+/// Bytes of each value; for types other than text, an equal share of the array.
 pub(super) fn lengths(array: &ArrayRef) -> Vec<u64> {
     let of = |bytes: usize| bytes as u64;
     match array.data_type() {
@@ -300,7 +301,7 @@ pub(super) fn lengths(array: &ArrayRef) -> Vec<u64> {
     }
 }
 
-/// Numbers of each row. Days and moments are in nanoseconds, as are intervals, of which a month is the shortest.
+/// Numbers of each row. Dates, timestamps and intervals are in nanoseconds, with months at their shortest.
 fn numbers(array: &ArrayRef) -> Result<Argument> {
     const SECOND: i64 = 1_000_000_000;
     const DAY: i64 = 86_400 * SECOND;

@@ -1,4 +1,4 @@
-//! The rule that gives the rows of `ANY` and `ALL` a name of their own.
+//! Unique column names for subqueries of `ANY` and `ALL`.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
-/// Name of the subquery's column. It is free in every statement: none can name it.
+/// Name of the subquery's column, which no statement can use.
 const NAME: &str = "__item";
 
-/// Names the column of a subquery behind `ANY` or `ALL`.
+/// Renames the column of a subquery behind `ANY` or `ALL`.
 ///
-/// The optimizer compares that column with the outer expression by names. Where both come from the same
-/// table, as in `c > ALL (SELECT c FROM t)` over `t`, they would be one column, compared with itself.
+/// The optimizer refers to that column and the outer expression by name. If both come from the same table, as in `c >
+/// ALL (SELECT c FROM t)` over `t`, it would compare the column with itself.
 #[derive(Debug)]
 pub struct SetComparisonNames;
 
@@ -39,8 +39,8 @@ fn named(expression: Expr) -> Result<Transformed<Expr>> {
     }
 }
 
-/// The rows of a subquery of one column under [`NAME`]. A subquery's alias would do, too, but the
-/// optimizer fails over one that hides a correlation.
+/// The rows of a subquery of one column under [`NAME`]. A subquery alias is no alternative: the optimizer fails on an
+/// alias that hides a correlation.
 pub(super) fn with_own_name(subquery: &LogicalPlan) -> Result<LogicalPlanBuilder> {
     let column = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
     LogicalPlanBuilder::from(subquery.clone()).project([column.alias(NAME)])

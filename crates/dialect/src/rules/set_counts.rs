@@ -11,12 +11,12 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::all_columns;
 
-/// Counts how often a row is on either side of INTERSECT ALL and EXCEPT ALL, by numbering equal rows. DataFusion
-/// looks only whether a row is on the right side at all.
+/// Respects the multiplicity of rows in INTERSECT ALL and EXCEPT ALL by numbering equal rows. DataFusion only checks
+/// whether a row exists on the right side.
 #[derive(Debug)]
 pub struct SetCounts;
 
-/// The column with the number of a row among its likes.
+/// The column with the number of a row among equal rows.
 const COPY: &str = "thermocline_copy";
 
 impl AnalyzerRule for SetCounts {
@@ -33,20 +33,20 @@ impl AnalyzerRule for SetCounts {
     }
 }
 
-/// Whether the join is INTERSECT or EXCEPT: no other join has a key that takes NULLs for equal when it is planned.
+/// Whether the join is INTERSECT or EXCEPT: during planning, no other join treats NULL keys as equal.
 pub(super) fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull
 }
 
-/// The same join of other sides.
+/// The join with other sides.
 pub(super) fn rejoined(join: Join, left: Arc<LogicalPlan>, right: Arc<LogicalPlan>) -> Result<LogicalPlan> {
     let Join { on, filter, join_type, join_constraint, null_equality, null_aware, .. } = join;
     let joined = Join::try_new(left, right, on, filter, join_type, join_constraint, null_equality, null_aware)?;
     Ok(LogicalPlan::Join(joined))
 }
 
-/// Whether the join is a set operation with ALL. Without, its left side is distinct.
+/// Whether the join is a set operation with ALL; without ALL, its left side is distinct.
 fn is_multiset(join: &Join) -> bool {
     is_set_operation(join) && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
 }
@@ -59,7 +59,7 @@ fn counted(mut join: Join) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(rejoined(join, left, right)?).project(columns)?.build()
 }
 
-/// A side with the number of each row among its likes.
+/// A side with the number of each row among equal rows.
 fn numbered(side: &Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, Expr)> {
     let copy = row_number().partition_by(all_columns(side.schema())).build()?.alias(COPY);
     let numbered = LogicalPlanBuilder::from(Arc::clone(side)).window([copy])?.build()?;

@@ -1,4 +1,4 @@
-//! Types of the columns of UNION, INTERSECT and EXCEPT.
+//! Column types of UNION, INTERSECT and EXCEPT.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use thermocline_types::{Class, DataType};
 use super::operators::{Operand, operand, settled};
 use super::set_counts::{is_set_operation, rejoined};
 
-/// Gives string literals and NULLs in the select lists of UNION, INTERSECT and EXCEPT the types of their columns in the
-/// other query, and refuses texts in columns of other types. DataFusion makes texts of both.
+/// Gives string literals and NULLs in the select lists of UNION, INTERSECT and EXCEPT the types of the other query's
+/// columns, and rejects texts in columns of other types. DataFusion converts both to text.
 #[derive(Debug)]
 pub struct SetTypes;
 
@@ -45,7 +45,7 @@ impl AnalyzerRule for SetTypes {
     }
 }
 
-/// Settles the columns of the sides; whether one of them has changed.
+/// Settles the column types of the sides; returns whether one has changed.
 fn settle(sides: &mut [Arc<LogicalPlan>], name: &str) -> Result<bool> {
     let width = sides.iter().map(|side| side.schema().fields().len()).min().unwrap_or(0);
     let mut is_changed = false;
@@ -82,7 +82,7 @@ fn settle(sides: &mut [Arc<LogicalPlan>], name: &str) -> Result<bool> {
 fn of_column(side: &LogicalPlan, column: usize) -> Operand {
     match side {
         LogicalPlan::Distinct(Distinct::All(input)) => of_column(input, column),
-        // Of a side whose columns have the names of the other's.
+        // A side renamed to the columns of the other.
         LogicalPlan::SubqueryAlias(side) => of_column(&side.input, column),
         LogicalPlan::Projection(Projection { expr, input, .. }) => match expr.get(column) {
             Some(Expr::Alias(Alias { expr, .. })) => operand(expr, input.schema()),
@@ -96,7 +96,7 @@ fn of_column(side: &LogicalPlan, column: usize) -> Operand {
     }
 }
 
-/// The side with its literal in a column as one of a type.
+/// Converts the literal in a column of a side to a type.
 fn with_type(side: &LogicalPlan, column: usize, of: DataType) -> Result<LogicalPlan> {
     match side {
         LogicalPlan::Distinct(Distinct::All(input)) => {

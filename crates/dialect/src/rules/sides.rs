@@ -1,4 +1,4 @@
-//! The rule that puts columns on the left of comparisons.
+//! Columns on the left of comparisons.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result};
@@ -8,8 +8,8 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::expressions::{compares, with_expressions};
 
-/// Turns `constant < column` into `column > constant`. DataFusion merges conditions on one column, and takes two of one
-/// constant that stand in both orders for two constants: of `a = 1 AND 1 = a` it makes FALSE. Types are coerced before.
+/// Turns `constant < column` into `column > constant`. DataFusion merges conditions on one column, and confuses a
+/// constant that occurs on both sides: it simplifies `a = 1 AND 1 = a` to FALSE. Runs after type coercion.
 #[derive(Debug)]
 pub struct ColumnsFirst;
 

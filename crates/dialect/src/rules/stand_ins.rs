@@ -1,5 +1,5 @@
-//! Functions that stand in a plan until [`TypeChecks`](super::TypeChecks) puts another expression in their place. They
-//! take what DataFusion's planner would refuse before any rule could say better.
+//! Placeholder functions that [`TypeChecks`](super::TypeChecks) replaces. They accept arguments that DataFusion's
+//! planner would reject before any rule could run.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use datafusion::prelude::SessionContext;
 use thermocline_pushdown::sql_type;
 use thermocline_types::DataType;
 
-/// What a function of text and bytes is called, and DataFusion's of text.
+/// Names of functions of text and bytes, with DataFusion's function of text.
 const OF_TEXT_AND_BYTES: [(&str, &str); 5] =
     [("substr", "substr"), ("btrim", "btrim"), ("ltrim", "ltrim"), ("rtrim", "rtrim"), (POSITION, "strpos")];
 
 /// Functions that choose among values.
 const CHOICES: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
-/// `POSITION(part IN text)`, whose arguments are in the other order here.
+/// `POSITION(part IN text)`, with its arguments exchanged.
 pub const POSITION: &str = "position";
 
-/// Names of the functions that operators become when a statement is parsed.
+/// Placeholder for unary `+`.
 pub const POSITIVE: &str = "sql_positive";
-/// What stands for `IS DISTINCT FROM`.
+/// Placeholder for `IS DISTINCT FROM`.
 pub const DISTINCT: &str = "sql_is_distinct";
-/// What stands for `IS NOT DISTINCT FROM`.
+/// Placeholder for `IS NOT DISTINCT FROM`.
 pub const NOT_DISTINCT: &str = "sql_is_not_distinct";
 
-/// Whether a function of this name stands for another.
+/// Whether this names a placeholder for another function.
 pub fn is_stand_in(name: &str) -> bool {
     CHOICES.contains(&name) || OF_TEXT_AND_BYTES.iter().any(|(of, _)| *of == name)
 }
 
-/// Registers them, functions of text in the place of DataFusion's.
+/// Registers the placeholders; some replace DataFusion's functions.
 ///
 /// # Errors
-/// If DataFusion has no function that one stands for.
+/// If DataFusion lacks a function that a placeholder stands for.
 pub fn register_stand_ins(context: &SessionContext) -> Result<()> {
     for (name, of_text) in OF_TEXT_AND_BYTES {
         context.register_udf(TextOrBytes::new(name, context.udf(of_text)?).into());
@@ -53,11 +53,11 @@ pub fn register_stand_ins(context: &SessionContext) -> Result<()> {
     Ok(())
 }
 
-/// A function of text that takes bytes in its place.
+/// Placeholder for a text function that also takes bytes.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct TextOrBytes {
     name: &'static str,
-    /// What it is of text.
+    /// The function of text.
     pub of_text: Arc<ScalarUDF>,
     signature: Signature,
 }
@@ -106,11 +106,11 @@ impl ScalarUDFImpl for TextOrBytes {
     }
 }
 
-/// A function that chooses among values of one type. DataFusion's finds another type, or none, for those and a
-/// literal.
+/// Placeholder for a function that returns one of its arguments. DataFusion derives another type, or none, for values
+/// and a literal.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Choice {
-    /// What it is among values of one type.
+    /// The function for values of one type.
     pub of: Arc<ScalarUDF>,
     signature: Signature,
 }
@@ -149,7 +149,7 @@ impl ScalarUDFImpl for Choice {
     }
 
     fn coerce_types(&self, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
-        // The checks of types bring literals to the type of the others: there is no coercion that DataFusion would take.
+        // [`TypeChecks`](super::TypeChecks) converts the literals; DataFusion has no coercion for them.
         match literals_become(types.iter()) {
             Some(_) => Ok(types.to_vec()),
             None => coerced(&self.of, types),
@@ -165,7 +165,7 @@ impl ScalarUDFImpl for Choice {
     }
 }
 
-/// The type of values of one type and literals. Text beside them is a literal, or refused by the checks of types.
+/// The type of the values if all others are literals. Text beside them is a literal, or rejected by the type checks.
 fn literals_become<'a>(mut types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<&'a ArrowType> {
     let is_literal = |of: &ArrowType| matches!(of, ArrowType::Utf8 | ArrowType::Null);
     let of = types.clone().find(|of| !is_literal(of))?;
@@ -173,14 +173,14 @@ fn literals_become<'a>(mut types: impl Iterator<Item = &'a ArrowType> + Clone) -
     (is_read && types.all(|other| is_literal(other) || other == of)).then_some(of)
 }
 
-/// The types to which a function's arguments of these types are brought.
+/// The types to which the function coerces arguments of these types.
 fn coerced(function: &ScalarUDF, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
     let fields: Vec<FieldRef> = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
     let fields = fields_with_udf(&fields, function)?;
     Ok(fields.iter().map(|field| field.data_type().clone()).collect())
 }
 
-/// What an operator was in the statement.
+/// Operator in the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Written {
     /// `+x`
@@ -189,7 +189,7 @@ enum Written {
     NotDistinct,
 }
 
-/// An operator as a function.
+/// Placeholder function for an operator.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OperatorStandIn {
     written: Written,
@@ -204,7 +204,7 @@ impl OperatorStandIn {
 
     fn shown(&self, arguments: &[Expr], name: impl Fn(&Expr) -> String) -> Result<String> {
         match (self.written, arguments) {
-            // As DataFusion names it.
+            // The name that DataFusion gives it.
             (Written::Positive, [of]) => Ok(name(of)),
             (written, [left, right]) => {
                 let operator = match written {

@@ -1,4 +1,4 @@
-//! The rule that computes subqueries outside of filters.
+//! Subqueries outside of filters.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use datafusion::optimizer::AnalyzerRule;
 use super::expressions::{all_columns, rewrite_expressions};
 use super::in_subqueries::as_exists;
 
-/// Makes counts of `EXISTS` and `IN (SELECT ...)` whose value is asked for, and computes the subqueries of aggregates,
-/// windows and sorts below them. DataFusion joins the first only to filters, and scalar subqueries only to filters and
-/// projections.
+/// Rewrites `EXISTS` and `IN (SELECT ...)` in projections to counts, and computes subqueries of aggregates, windows and
+/// sorts in a projection below them. DataFusion supports the former in filters only, and scalar subqueries in filters
+/// and projections only.
 #[derive(Debug)]
 pub struct SubqueryValues;
 
@@ -36,7 +36,7 @@ impl AnalyzerRule for SubqueryValues {
     }
 }
 
-/// A projection without `EXISTS` and `IN (SELECT ...)`.
+/// Rewrites `EXISTS` and `IN (SELECT ...)` of a projection to counts.
 fn counted(projection: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewrite_expressions(projection, |part, schema| match part {
         Expr::InSubquery(of) if of.subquery.subquery.schema().fields().len() == 1 => {
@@ -61,7 +61,7 @@ fn with_counts(expression: Expr) -> Result<Expr> {
     counts.data()
 }
 
-/// An operator of one input whose subqueries are columns of a projection below it.
+/// Moves the subqueries of an operator with one input to a projection below it.
 fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut subqueries = vec![];
     node.apply_expressions(|expression| {
@@ -80,7 +80,7 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let name = |position: usize| format!("__subquery_{position}");
     let computed = subqueries.iter().enumerate().map(|(position, subquery)| subquery.clone().alias(name(position)));
     let below = match input {
-        // What is sorted by need not be selected.
+        // Sort keys need not be selected.
         LogicalPlan::Projection(projection) if !subqueries.iter().all(|of| knows_outside(input.schema(), of)) => {
             let below = LogicalPlanBuilder::from(projection.input.as_ref().clone());
             below.project(projection.expr.iter().cloned().chain(computed))?.build()?
@@ -97,7 +97,7 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })?;
     let expressions = node.data.expressions();
     let node = node.data.with_new_exprs(expressions, vec![below])?;
-    // A sort and windows hand on what they read.
+    // Sorts and windows pass on their input columns, so the added ones are removed.
     let node = match node {
         LogicalPlan::Aggregate(_) => node,
         node => LogicalPlanBuilder::from(node).project(visible)?.build()?,
@@ -105,7 +105,7 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(node))
 }
 
-/// Whether all columns that a subquery takes from outside are there.
+/// Whether all outer columns of a subquery are present.
 fn knows_outside(columns: &DFSchema, of: &Expr) -> bool {
     let is_known = |column: &Expr| match column {
         Expr::OuterReferenceColumn(_, column) => columns.has_column(column),

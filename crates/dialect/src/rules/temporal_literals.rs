@@ -1,4 +1,4 @@
-//! The rule that compares dates and times with literals exactly, whatever their units are.
+//! Exact comparison of dates and times with literals.
 
 use std::sync::Arc;
 
@@ -18,12 +18,11 @@ use super::expressions::{compares, with_expressions};
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 
-/// Brings literals that are compared with a date, time or timestamp into the unit of what they are
-/// compared with, before types are coerced.
+/// Converts literals that are compared with a date, time or timestamp to the unit of that value, before type coercion.
 ///
-/// Coercion would bring both sides into nanoseconds, which end in 2262, and the optimizer would then cut
-/// the literal to the column's unit, so that a column of milliseconds would equal a literal with
-/// microseconds. A literal that the unit cannot hold lies between two values that it can:
+/// Coercion would convert both sides to nanoseconds, which end in 2262, and the optimizer would then truncate the
+/// literal to the column's unit, so that a column of milliseconds could equal a literal with microseconds. A literal
+/// that the unit cannot represent lies between two values that it can:
 ///
 /// ```text
 ///   c <  1.0005 s, c <= 1.0005 s    c <= 1000 ms
@@ -45,15 +44,15 @@ impl AnalyzerRule for TemporalLiterals {
     }
 }
 
-/// What a literal's instant depends on.
+/// Context that determines the instant of a literal.
 struct Context<'a> {
-    /// The columns that expressions read.
+    /// Columns that expressions read.
     schema: &'a DFSchema,
-    /// The session's time zone, in which text without one is read.
+    /// The session's time zone, for text without one.
     zone: &'a str,
 }
 
-/// One comparison with its literal in the unit of the other side.
+/// Converts the literal of one comparison to the unit of the other side.
 fn exact(expression: &Expr, context: &Context) -> Option<Expr> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => compared(left, *op, right, context)
@@ -65,7 +64,7 @@ fn exact(expression: &Expr, context: &Context) -> Option<Expr> {
     }
 }
 
-/// `value op literal`, if that is what it is.
+/// Converts `value op literal`; `None` if it is not of this form.
 fn compared(value: &Expr, op: Operator, literal: &Expr, context: &Context) -> Option<Expr> {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, Lt, LtEq, NotEq};
     if !compares(op) {
@@ -83,13 +82,13 @@ fn compared(value: &Expr, op: Operator, literal: &Expr, context: &Context) -> Op
         Gt | GtEq => is(Gt),
         Eq => is(Lt).and(is(Gt)),
         NotEq => is(LtEq).or(is(Gt)),
-        // Always true, or never, but not for a value that cannot be read as the column's type.
+        // Always or never true, but still evaluated, so that values that cannot be cast to the column's type fail.
         IsDistinctFrom => is(LtEq).or(is(Gt)).or(value.clone().is_null()),
         _ => is(Lt).and(is(Gt)).and(value.clone().is_not_null()),
     })
 }
 
-/// A date and a timestamp, compared in the timestamp's unit.
+/// Compares a date with a timestamp in the timestamp's unit.
 fn dated(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     if !compares(op) {
         return None;
@@ -104,7 +103,7 @@ fn dated(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<E
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }
 
-/// One bound may be a literal and the other not.
+/// BETWEEN, in which one or both bounds may be literals.
 fn bounded(between: &Between, context: &Context) -> Option<Expr> {
     let Between { expr, negated, low, high } = between;
     let below = if *negated { Operator::Lt } else { Operator::GtEq };
@@ -122,7 +121,7 @@ fn bounded(between: &Between, context: &Context) -> Option<Expr> {
     Some(if *negated { low.or(high) } else { low.and(high) })
 }
 
-/// Items that are no such literals, NULL among them, stay as they are.
+/// `IN`. Items that are not such literals, such as NULL, are kept.
 fn listed(list: &InList, context: &Context) -> Option<Expr> {
     let unit = Unit::of(&list.expr, context.schema)?;
     let instants: Vec<_> = list.list.iter().map(|item| instant(item, &unit, context.zone)).collect();
@@ -131,7 +130,7 @@ fn listed(list: &InList, context: &Context) -> Option<Expr> {
     }
     let held = |(item, nanos): (&Expr, &Option<i128>)| match nanos {
         None => Some(item.clone()),
-        // What the unit cannot hold is no value that the column has.
+        // The column cannot contain an instant that its unit cannot represent.
         Some(nanos) => match unit.floor(*nanos) {
             (value, true) => Some(lit(value)),
             (_, false) => None,
@@ -145,7 +144,7 @@ fn listed(list: &InList, context: &Context) -> Option<Expr> {
     Some(list.expr.as_ref().clone().in_list(items, list.negated))
 }
 
-/// Resolution of a value, and its zone if it has one.
+/// Resolution of a type, and its zone if it has one.
 enum Unit {
     Day,
     Time(TimeUnit),
@@ -153,7 +152,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// That of an expression which is no literal itself.
+    /// The unit of an expression that is not a literal.
     fn of(value: &Expr, schema: &DFSchema) -> Option<Self> {
         let is_literal = match value {
             Expr::Literal(..) => true,
@@ -171,8 +170,7 @@ impl Unit {
         }
     }
 
-    /// The greatest value that is not after `nanos`, of all that the unit's type has, and whether it is
-    /// that very instant.
+    /// The greatest value of the unit's type that is not after `nanos`, and whether it is exactly that instant.
     fn floor(&self, nanos: i128) -> (ScalarValue, bool) {
         let size = match self {
             Self::Day => NANOS_PER_DAY,
@@ -201,9 +199,9 @@ impl Unit {
     }
 }
 
-/// Nanoseconds since midnight, or since 1970, of a literal that may be compared with values of `unit`:
-/// text, or text that is cast to a date, time or timestamp. `None` for all else, text that is none of
-/// these among it. Text without a zone is in the session's where the other side is an instant.
+/// Nanoseconds since midnight, or since 1970, of a literal that may be compared with values of `unit`: text, or text
+/// cast to a date, time or timestamp. `None` for other expressions and for invalid text. Text without a zone is in the
+/// session's zone if the other side is an instant.
 fn instant(literal: &Expr, unit: &Unit, zone: &str) -> Option<i128> {
     let (text, data_type) = match literal {
         Expr::Literal(value, _) => (value.try_as_str()??, None),
@@ -229,7 +227,7 @@ fn instant(literal: &Expr, unit: &Unit, zone: &str) -> Option<i128> {
     }
 }
 
-/// The instant, if its own type holds it; the cast cuts others.
+/// The instant if it is a multiple of `size`; the cast would truncate others.
 fn held(nanos: i128, size: i128) -> Option<i128> {
     (nanos.rem_euclid(size) == 0).then_some(nanos)
 }
@@ -247,16 +245,16 @@ fn time(text: &str) -> Option<i128> {
     string_to_time_nanoseconds(text).ok().map(i128::from)
 }
 
-/// The time of text without the zone that it may name, as SQL has it.
+/// The local time of text, ignoring a zone in it, as in SQL.
 fn local(text: &str) -> Option<i128> {
     match parse_timestamp(text) {
         Ok(micros) => Some(i128::from(micros) * 1000),
-        // With more digits than microseconds have.
+        // Texts with more digits than microseconds.
         Err(_) => timestamp(text, "UTC"),
     }
 }
 
-/// The instant of text, which is in `zone` unless it names one.
+/// The instant of text, in `zone` unless the text contains one.
 fn timestamp(text: &str, zone: &str) -> Option<i128> {
     if matches!(zone, "UTC" | "+00:00")
         && let Ok(micros) = parse_timestamptz(text)

@@ -1,4 +1,4 @@
-//! The rule that refuses what DataFusion would bring to one type and SQL does not.
+//! Type checks that DataFusion's coercion lacks.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::expressions::rewrite_expressions;
 use super::operators::{Operand, alike, check_comparable, is_real, operand, settled};
 use super::stand_ins::{Choice, DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
 
-/// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
-/// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
-/// LIKE, `overlay`, `substring` and `trim` of bytes become those of characters, SIMILAR TO a regular expression, and
-/// stand-ins what they stand for. It comes before types are coerced.
+/// Rejects comparisons of text with other types, and text functions with other arguments, which DataFusion would
+/// convert to text. Also rejects expressions that have another meaning in DataFusion, such as PostgreSQL's formats of
+/// `to_char`. Rewrites LIKE, `overlay`, `substring` and `trim` of bytes to characters, SIMILAR TO to a regular
+/// expression, and placeholders to their expressions. Runs before type coercion.
 #[derive(Debug)]
 pub struct TypeChecks;
 
@@ -64,7 +64,7 @@ impl AnalyzerRule for TypeChecks {
     }
 }
 
-/// What stands in the place of an expression; `None` for itself.
+/// Checks an expression and returns its replacement; `None` if it is kept.
 fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -130,7 +130,7 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(None)
 }
 
-/// Whether some are REALs and some are other numbers, so that all are compared as doubles.
+/// Whether there are REALs and other numbers, so that all are compared as doubles.
 fn has_reals_and_others<'a>(expressions: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> bool {
     let (mut reals, mut others) = (false, false);
     for expression in expressions {
@@ -143,8 +143,8 @@ fn has_reals_and_others<'a>(expressions: impl Iterator<Item = &'a Expr>, schema:
     reals && others
 }
 
-/// IN of two or more constants, which SQL brings to one type with the value, where that is REAL; each other item is
-/// compared with the value for itself. `None` if the type is another.
+/// IN with two or more constants, if their common type with the value is REAL; other items are compared with the value
+/// one by one. `None` if the type is another.
 fn constants_as_reals(value: &Expr, list: &[Expr], schema: &DFSchema) -> Option<Expr> {
     let (constants, others): (Vec<_>, Vec<_>) = list.iter().partition(|item| !item.any_column_refs());
     if constants.len() < 2 {
@@ -217,7 +217,7 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
             let refused = match (operand(first, schema), first.get_type(schema)) {
                 (Operand::Of(of), _) if !of.is_text() => of.to_string(),
                 (Operand::Other, Ok(of)) if of.is_numeric() => of.to_string(),
-                // DataFusion's is a BIGINT.
+                // DataFusion's result is a BIGINT.
                 _ if name == "regexp_count" => return Ok(Some(cast(call(func, args.to_vec()), ArrowType::Int32))),
                 _ => return Ok(None),
             };
@@ -227,7 +227,7 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
     }
 }
 
-/// Two operands of IS DISTINCT FROM.
+/// IS DISTINCT FROM, with its operands checked and converted.
 fn compared([left, right]: [&Expr; 2], op: Operator, schema: &DFSchema) -> Result<Expr> {
     check_comparable(left, right, op, schema)?;
     let mut sides = alike([left.clone(), right.clone()], schema)?;
@@ -238,7 +238,7 @@ fn compared([left, right]: [&Expr; 2], op: Operator, schema: &DFSchema) -> Resul
     Ok(Expr::BinaryExpr(BinaryExpr::new(left, op, right)))
 }
 
-/// The same as a function.
+/// [`compared`] for the placeholder function.
 fn distinct(op: Operator, args: &[Expr], schema: &DFSchema) -> Result<Expr> {
     match args {
         [left, right] => compared([left, right], op, schema),
@@ -275,10 +275,10 @@ fn similar(like: &Like, schema: &DFSchema) -> Result<Expr> {
     Ok(Expr::BinaryExpr(BinaryExpr::new(expr.clone(), op, Box::new(pattern))))
 }
 
-/// A function of text, of bytes.
+/// A text function applied to bytes.
 fn of_bytes(of_text: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Expr> {
     let name = of_text.name();
-    // There is none that trims spaces.
+    // Bytes have no default trim characters.
     if name.ends_with("trim") && args.len() == 1 {
         return Err(undefined(name, "BYTEA"));
     }
@@ -291,7 +291,7 @@ fn of_bytes(of_text: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Resul
     Ok(if name == "strpos" { called } else { bytes_of_characters(called) })
 }
 
-/// `nullif`, with the types of its arguments and of its result.
+/// `nullif`, with its arguments checked and its result type fixed.
 fn null_if(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
     let [first, second] = args else { return Ok(None) };
     check_comparable(first, second, "=", schema)?;
@@ -309,7 +309,7 @@ fn null_if(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Op
     Ok(Some(to(&called, compared, result)))
 }
 
-/// A CASE whose base can be compared, and whose results are of types that SQL brings to one.
+/// CASE, with a comparable base and a common type of its results.
 fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     let (whens, thens): (Vec<_>, Vec<_>) =
         case.when_then_expr.iter().map(|(when, then)| (when.as_ref(), then.as_ref())).unzip();
@@ -332,7 +332,7 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     }
     let owned = |expressions: Vec<&Expr>| expressions.into_iter().cloned().map(Box::new).collect::<Vec<_>>();
     let boxed = |expressions: Vec<Expr>| expressions.into_iter().map(Box::new).collect::<Vec<_>>();
-    // DataFusion panics at a table of literals of a fixed width.
+    // DataFusion panics on a look-up table of fixed-width literals.
     let text = |of: Box<Expr>| sql_cast(*of, &ArrowType::Utf8View).map(Box::new);
     let bases = compared.map_or_else(|| owned(bases), boxed);
     let mut bases: std::vec::IntoIter<_> =
@@ -343,7 +343,7 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(Some(Expr::Case(Case::new(base, whens, results.next()))))
 }
 
-/// Documents of those among which one is, and literals that are read as the others are; `None` if nothing changes.
+/// Converts expressions to JSONB if one of them is, and literals to the type of the others; `None` if nothing changes.
 fn of_one_type<'a>(
     expressions: impl Iterator<Item = &'a Expr> + Clone,
     schema: &DFSchema,
@@ -354,7 +354,7 @@ fn of_one_type<'a>(
     }
 }
 
-/// Expressions of which one is a document; literals become documents, too.
+/// Converts literals beside a JSONB value to JSONB; an error for other types.
 fn documents<'a>(
     what: &str,
     expressions: impl Iterator<Item = &'a Expr> + Clone,
@@ -368,9 +368,9 @@ fn documents<'a>(
     expressions.map(document).collect()
 }
 
-/// Dates and timestamps of several types as timestamps, with a time zone if one of them has it; `None` if they are of one
-/// type, or not all timestamps are of microseconds. DataFusion would make nanoseconds of dates, which most years of SQL's
-/// do not fit.
+/// Converts dates and timestamps of several types to timestamps, with a time zone if one of them has it; `None` if all
+/// have one type, or if not all timestamps are in microseconds. DataFusion would convert dates to nanoseconds, which do
+/// not cover most of SQL's years.
 fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &DFSchema) -> Option<Vec<Expr>> {
     let type_of = |of: &Expr| match operand(of, schema) {
         Operand::Of(of) if of.is_moment() => Some(of),
@@ -392,7 +392,8 @@ fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &
     Some(expressions.map(moment).collect())
 }
 
-/// Literals of unknown type beside UUIDs as UUIDs; `None` if there are not both. DataFusion would bring them to no type.
+/// Converts literals of unknown type beside UUIDs to UUIDs; `None` if there are not both. DataFusion finds no common
+/// type.
 fn beside_uuids<'a>(
     expressions: impl Iterator<Item = &'a Expr> + Clone,
     schema: &DFSchema,
@@ -406,7 +407,7 @@ fn beside_uuids<'a>(
     is_mixed.then(|| expressions.map(uuid).collect()).transpose()
 }
 
-/// Values as those of one type, where DataFusion would bring them to another or to none; `None` where it does not.
+/// Converts values to a common type where DataFusion would choose another or none; `None` otherwise.
 fn brought_to_one<'a>(
     expressions: impl Iterator<Item = &'a Expr> + Clone,
     schema: &DFSchema,
@@ -417,8 +418,8 @@ fn brought_to_one<'a>(
     }
 }
 
-/// [`brought_to_one`], with literals of unknown type as values of the one type that all the others have: DataFusion
-/// makes text of numbers beside a text.
+/// [`brought_to_one`] that also converts literals of unknown type to the single type of the others; DataFusion would
+/// convert numbers beside a text literal to text.
 fn read_as_the_others<'a>(
     expressions: impl Iterator<Item = &'a Expr> + Clone,
     schema: &DFSchema,
@@ -443,12 +444,12 @@ fn read_as_the_others<'a>(
     expressions.map(read).collect::<Result<_>>().map(Some)
 }
 
-/// The same of so many.
+/// [`read_as_the_others`] for an array.
 fn brought<const N: usize>(expressions: [&Expr; N], schema: &DFSchema) -> Result<Option<[Expr; N]>> {
     Ok(read_as_the_others(expressions.into_iter(), schema)?.and_then(|brought| brought.try_into().ok()))
 }
 
-/// An error unless values among which `what` chooses are of types that SQL brings to one.
+/// Checks that the values among which `what` chooses have a common type in SQL.
 fn check_alike<'a>(what: &str, args: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<()> {
     let mut types = args.filter_map(|argument| match operand(argument, schema) {
         Operand::Of(of) => Some(of),
@@ -464,7 +465,7 @@ fn check_alike<'a>(what: &str, args: impl Iterator<Item = &'a Expr>, schema: &DF
     }
 }
 
-/// Bytes, which a literal of unknown type stands for, as text of a character for each.
+/// Converts bytes, or a literal of unknown type taken as bytes, to text with one character for each byte.
 fn characters(of: &Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(match operand(of, schema) {
         Operand::Unknown => characters_of_bytes(settled(of, None, DataType::Bytea)?),

@@ -1,4 +1,4 @@
-//! Names of types that DataFusion's planner does not know.
+//! Type names unknown to DataFusion's planner.
 
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::common::Result;
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::DataType as Written;
 use thermocline_pushdown::{arrow_type, external};
 use thermocline_types::{Class, DataType};
 
-/// `UUID` and `JSONB`, and why there is no `JSON`.
+/// Plans `UUID` and `JSONB`; rejects `JSON` with a hint.
 #[derive(Debug)]
 pub struct TypeNames;
 

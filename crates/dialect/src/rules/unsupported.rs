@@ -1,4 +1,4 @@
-//! What DataFusion answers wrongly.
+//! Expressions for which DataFusion returns wrong results.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -14,9 +14,9 @@ use thermocline_types::{Class, DataType as SqlType};
 
 use super::expressions::columns_of;
 
-/// Refuses what would give wrong rows: shapes of correlated subqueries of which DataFusion makes joins that are not
-/// equal to them, and the smallest and largest of nested values, for which it has no order. Refuses those of UUIDs as well,
-/// and `count` of several arguments, which would be rows without any NULL.
+/// Rejects expressions that would give wrong rows: correlated subqueries that DataFusion decorrelates to inequivalent
+/// joins, and `min` and `max` of nested values, which it cannot order. Also rejects `min` and `max` of UUID and JSONB,
+/// as in PostgreSQL 15, and `count` of several arguments, which would count rows without any NULL.
 #[derive(Debug)]
 pub struct Unsupported;
 
@@ -36,12 +36,12 @@ impl AnalyzerRule for Unsupported {
     }
 }
 
-/// Where a subquery stands.
+/// Context of a subquery.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// In EXISTS, IN, ANY or ALL.
     Condition,
-    /// In the place of a value.
+    /// As a value.
     Scalar,
     Lateral,
 }
@@ -69,7 +69,7 @@ fn extreme(function: &str, args: &[Expr], node: &LogicalPlan) -> Result<()> {
     };
     match args {
         [value] if matches!(function, "min" | "max") => match value.get_type(&columns_of(node)) {
-            // As in PostgreSQL 15, though they have an order.
+            // As in PostgreSQL 15, although both types are ordered.
             Ok(of) => match sql_type(&of) {
                 Some(of @ (SqlType::Uuid | SqlType::Jsonb)) => {
                     let message = format!("function {function}({of}) does not exist");
@@ -97,7 +97,7 @@ fn correlated(subquery: &Subquery, place: Place) -> Result<()> {
     refers_outside(&subquery.subquery, place).map(|_| ())
 }
 
-/// Whether the operator or one below it has columns from outside.
+/// Whether the operator or one below it has outer references.
 fn refers_outside(node: &LogicalPlan, place: Place) -> Result<bool> {
     let mut below = vec![];
     for input in node.inputs() {

@@ -1,4 +1,4 @@
-//! The rule that lets windows be ordered by what DataFusion knows no distances of.
+//! Window order by types without distances in DataFusion.
 
 use arrow::datatypes::{DataType as ArrowType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
@@ -12,9 +12,8 @@ use thermocline_pushdown::{UUID_WIDTH, interval_length, is_jsonb, jsonb_key, sql
 
 use super::expressions::rewrite_expressions;
 
-/// Orders the rows of a window by the digits of UUIDs, bytes and documents' keys, and by the lengths of intervals, which
-/// are in the same order. A frame of `RANGE`, which is the one that is not written, is refused of the values themselves
-/// when types are coerced.
+/// Orders window rows by the digits of UUIDs, bytes and JSONB keys, and by the lengths of intervals, which have the
+/// same order as the values. For the values themselves, type coercion would reject RANGE frames, which are the default.
 #[derive(Debug)]
 pub struct WindowOrder;
 
@@ -47,7 +46,7 @@ fn key(of: &Expr, schema: &DFSchema) -> Option<Expr> {
     let digits = |bytes: Expr| encode().call(vec![bytes, lit("hex")]);
     Some(match of.get_type(schema).ok()? {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => digits(of.clone()),
-        // Its text has its digits.
+        // The text of a UUID consists of its digits.
         ArrowType::FixedSizeBinary(UUID_WIDTH) => sql_cast(of.clone(), &ArrowType::Utf8View).ok()?,
         ArrowType::FixedSizeBinary(_) => digits(cast(of.clone(), ArrowType::Binary)),
         ArrowType::Interval(IntervalUnit::MonthDayNano) => interval_length(of.clone()),

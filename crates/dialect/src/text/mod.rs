@@ -1,5 +1,5 @@
-//! Statements before they are planned: limits on their depth and size, and what they mean where DataFusion's planner
-//! takes them for something else.
+//! Statements before planning: limits on depth and size, and rewrites of syntax that DataFusion's planner understands
+//! differently.
 
 mod parse;
 mod plan_size;

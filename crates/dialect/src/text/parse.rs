@@ -1,21 +1,21 @@
-//! DataFusion's statements from tokens.
+//! Parsing of tokens into DataFusion's statements.
 
 use datafusion::common::Result;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use thermocline_pushdown::user_err;
 use thermocline_syntax::Tokens;
 
-/// Operators that may follow each other. Trees are cloned, planned and dropped by recursion: 8 MiB of stack end between
-/// 5000 and 8000.
+/// Limit on operators in a row. Trees are cloned, planned and dropped by recursion, and a stack of 8 MiB overflows
+/// between 5000 and 8000.
 const OPERATORS_MAX: u32 = 4000;
 
-/// How often the word EXPLAIN may stand in a statement: DataFusion's parser calls itself for each.
+/// Limit on occurrences of EXPLAIN in a statement: DataFusion's parser recurses for each.
 const EXPLAINS_MAX: u32 = 100;
 
-/// Checks that no expression of a text is too deep to be worked on.
+/// Checks the depth of the expressions of a text.
 ///
 /// # Errors
-/// If more than 4000 operators follow each other, or EXPLAIN stands in a statement more than 100 times.
+/// 54001 if there are more than 4000 operators in a row, or more than 100 times EXPLAIN in a statement.
 pub fn check_depth(tokens: &Tokens) -> Result<()> {
     if tokens.explains() > EXPLAINS_MAX {
         return user_err!(TooDeep, "a statement with more than {EXPLAINS_MAX} times EXPLAIN");
@@ -26,15 +26,15 @@ pub fn check_depth(tokens: &Tokens) -> Result<()> {
     Ok(())
 }
 
-/// Cuts a script into statements, also those that only DataFusion has, such as `CREATE EXTERNAL TABLE`.
+/// Parses a script into statements, including DataFusion's own, such as `CREATE EXTERNAL TABLE`.
 ///
 /// # Errors
-/// If it does not parse; the error names line and column.
+/// Syntax errors, with line and column.
 pub fn parse(script: &str) -> Result<Vec<Statement>> {
     parse_tokens(Tokens::of(script)?)
 }
 
-/// The same of a text that is cut into tokens.
+/// [`parse`] for a tokenized text.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,4 +1,4 @@
-//! Limits on how much there is to plan, before the planner or any rule of the optimizer looks at it.
+//! Size limits of statements and plans, checked before planning and optimization.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,24 +15,24 @@ use thermocline_types::Class;
 
 use thermocline_syntax::folded;
 
-/// Operators of a plan in which every view and every CTE stands wherever it is used.
+/// Limit on operators of a plan, counting views and CTEs at each use.
 const NODES_MAX: u64 = 50_000;
 
-/// Operators on top of each other: plans are planned and dropped by recursion.
+/// Limit on the depth of a plan: plans are built and dropped by recursion.
 const LEVELS_MAX: u32 = 4000;
 
-/// Terms of a condition in which every column is written out as what the queries below compute for it.
+/// Limit on terms of a condition whose columns are expanded to the expressions of the queries below.
 const TERMS_MAX: u64 = 500_000;
 
-/// Subqueries of expressions and WITH clauses within each other. Every level of the first nearly doubles what the
-/// optimizer does, every level of the others what the planner does to find the tables.
+/// Limit on the nesting of subqueries in expressions and of WITH clauses. Each level of the former nearly doubles the
+/// work of the optimizer, each level of the latter the planner's search for tables.
 const DOUBLING_LEVELS_MAX: u32 = 12;
 
-/// Checks that a statement is small enough to be made a plan: the planner rewrites every CTE wherever it is used.
+/// Checks that a statement is small enough to plan: the planner expands every CTE at each use.
 ///
 /// # Errors
-/// 54001 if it has more than `NODES_MAX` queries and tables with its CTEs written out, or more than
-/// `DOUBLING_LEVELS_MAX` subqueries of expressions and WITH clauses within each other.
+/// 54001 if it has more than `NODES_MAX` queries and tables with its CTEs expanded, or more than `DOUBLING_LEVELS_MAX`
+/// nested subqueries of expressions and WITH clauses.
 pub fn check_statement_size(statement: &Statement) -> Result<()> {
     let mut sizes = QuerySizes::default();
     let _: ControlFlow<()> = match statement {
@@ -55,19 +55,19 @@ pub fn check_statement_size(statement: &Statement) -> Result<()> {
     }
 }
 
-/// Whether an expression is a query, or compares with the rows of one.
+/// Whether an expression is a subquery, EXISTS, or IN with a subquery.
 pub(super) fn is_subquery(expression: &ast::Expr) -> bool {
     use ast::Expr::{Exists, InSubquery, Subquery};
     matches!(expression, Subquery(_) | Exists { .. } | InSubquery { .. })
 }
 
-/// Sizes of the queries that a visitor is in, with the outermost first.
+/// Sizes of the queries around a visitor's position, outermost first.
 #[derive(Default)]
 struct QuerySizes {
     open: Vec<QuerySize>,
-    /// Of all that have no other around them.
+    /// Total size of the outermost queries.
     whole: u64,
-    /// Subqueries of expressions and WITH clauses that the visitor is in.
+    /// Number of subqueries of expressions and WITH clauses around the position.
     doubling_levels: u32,
     is_too_deep: bool,
 }
@@ -80,12 +80,12 @@ impl QuerySizes {
     }
 }
 
-/// A query, of which a part has been visited. Its CTEs come first.
+/// A partly visited query. Its CTEs are visited first.
 struct QuerySize {
     nodes: u64,
-    /// Of its CTEs, by address, the names.
+    /// Names of its CTEs, by address.
     names: HashMap<*const Query, String>,
-    /// Of those that were visited, the sizes.
+    /// Sizes of the CTEs visited so far, by name.
     ctes: HashMap<String, u64>,
 }
 
@@ -136,14 +136,14 @@ impl Visitor for QuerySizes {
     }
 }
 
-/// Checks that a plan is small enough to be optimized. Views and CTEs that are used several times are shared in
-/// memory until a rule rewrites them, and a condition that is moved below a projection has the projection's
-/// expressions in place of its columns. Of 30 views, each of which reads the one before twice, or adds a column
-/// of the one before to itself, rules make a billion operators or terms, and nothing can stop them meanwhile.
+/// Checks that a plan is small enough to optimize. Views and CTEs that are used several times are shared in memory
+/// until a rule rewrites them, and a condition that is pushed below a projection gets the projection's expressions in
+/// place of columns. From 30 views, each of which reads the one before twice, or adds a column of it to itself, rules
+/// would make a billion operators or terms without a way to cancel.
 ///
 /// # Errors
-/// 54001 if it has more than `NODES_MAX` operators, more than `LEVELS_MAX` on top of each other, or a condition
-/// of more than `TERMS_MAX` terms.
+/// 54001 if it has more than `NODES_MAX` operators, more than `LEVELS_MAX` levels, or a condition of more than
+/// `TERMS_MAX` terms.
 pub fn check_plan_size(plan: &LogicalPlan) -> Result<()> {
     match Sizes::default().of(plan, 0)?.nodes {
         nodes if nodes <= NODES_MAX => Ok(()),
@@ -161,14 +161,14 @@ fn too_large(what: fmt::Arguments<'_>) -> DataFusionError {
 /// Size of a plan.
 #[derive(Debug, Clone, Default)]
 struct Size {
-    /// Operators of it and of its subqueries, each as often as it is used.
+    /// Number of operators, including subqueries, counted at each use.
     nodes: u64,
-    /// Terms of its computed columns, by name. Columns that are not in it have one. Of columns with the same
-    /// name the largest counts.
+    /// Terms of its computed columns, by name; columns that are not listed have one. Among columns of the same name,
+    /// the largest counts.
     terms: Rc<HashMap<String, u64>>,
 }
 
-/// Sizes of plans that have been looked at, by address: the plan that is checked keeps them where they are.
+/// Sizes of visited plans, by address, which is stable while the checked plan exists.
 #[derive(Default)]
 struct Sizes(HashMap<*const LogicalPlan, Size>);
 
@@ -188,7 +188,7 @@ impl Sizes {
             below = united(below, input.terms);
         }
         plan.apply_subqueries(|subquery| {
-            // Made for this call, so that only what it holds has an address that lasts.
+            // The node is temporary; only the plan in it has a stable address.
             if let LogicalPlan::Subquery(subquery) = subquery {
                 nodes = nodes.saturating_add(self.of(&subquery.subquery, level + 1)?.nodes);
             }
@@ -206,7 +206,7 @@ impl Sizes {
     }
 }
 
-/// Terms of computed columns of two inputs.
+/// Merges the terms of two inputs.
 fn united(left: Rc<HashMap<String, u64>>, right: Rc<HashMap<String, u64>>) -> Rc<HashMap<String, u64>> {
     if right.is_empty() || Rc::ptr_eq(&left, &right) {
         return left;
@@ -222,7 +222,7 @@ fn united(left: Rc<HashMap<String, u64>>, right: Rc<HashMap<String, u64>>) -> Rc
     Rc::new(all)
 }
 
-/// Terms of the computed columns that an operator hands on.
+/// Terms of the output columns of an operator.
 fn above(plan: &LogicalPlan, below: Rc<HashMap<String, u64>>) -> Result<Rc<HashMap<String, u64>>> {
     let (LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_)) = plan else {
         return Ok(below);
@@ -239,13 +239,13 @@ fn above(plan: &LogicalPlan, below: Rc<HashMap<String, u64>>) -> Result<Rc<HashM
     Ok(Rc::new(computed))
 }
 
-/// Terms of an expression with its columns written out.
+/// Number of terms of an expression with its columns expanded.
 fn terms(expression: &Expr, below: &HashMap<String, u64>) -> Result<u64> {
     let mut count = 0_u64;
     expression.apply(|part| {
         count = count.saturating_add(match part {
             Expr::Column(column) => below.get(&column.name).copied().unwrap_or(1),
-            // An alias of nothing but a column computes nothing.
+            // An alias computes nothing.
             Expr::Alias(_) => 0,
             _ => 1,
         });

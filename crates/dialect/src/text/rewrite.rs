@@ -1,4 +1,4 @@
-//! What statements mean here and not to DataFusion's planner, rewritten before they are planned.
+//! Rewrites of syntax that DataFusion's planner understands differently.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -21,21 +21,22 @@ use super::row_comparisons::RowComparisons;
 use super::using_columns::{NESTED_JOINS_MAX, incomplete_wildcard, merge, nest, order_star, qualify, qualify_order};
 use crate::rules::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
 
-/// Most digits of a decimal.
+/// Limit on digits of a decimal.
 const DIGITS_MAX: usize = 76;
 /// Digits after the point of a TIMESTAMP's seconds, as in PostgreSQL; DataFusion's has nine.
 const MICROSECONDS: u64 = 6;
-/// Items of an IN in which columns are.
+/// Limit on items of an IN with columns.
 const IN_ITEMS_MAX: usize = 2000;
 
-/// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
-/// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, makes calls of what DataFusion
-/// plans in another way, compares rows by their columns, puts RIGHT and FULL JOINs by equal names into parentheses, for [`crate::rules::MergedColumns`], and
-/// qualifies and orders the columns of USING.
+/// Rewrites a statement for DataFusion's planner. Numbers with an exponent become doubles; others with a point are
+/// decimals, as in the SQL standard. Binds `^` and truncates texts as SQL does, gives timestamps microseconds and
+/// intervals a plain form, makes calls of syntax that DataFusion plans differently, compares rows by their columns,
+/// puts RIGHT and FULL JOINs with USING or NATURAL into parentheses for [`crate::rules::MergedColumns`], and qualifies
+/// and orders the columns of USING.
 ///
 /// # Errors
-/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, an interval is
-/// none, a pattern of LIKE ends with its escape, or rows do not compare.
+/// If there are more than 100 such joins, a `table.*` beside one, a number with too many digits, an invalid interval, a
+/// LIKE pattern that ends with its escape, or rows that do not compare.
 pub fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
@@ -48,7 +49,7 @@ pub fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     }
     let mut dialect = Dialect::default();
     let _: ControlFlow<()> = match inner {
-        // Values of settings are texts.
+        // Values of settings are passed as texts.
         Statement::Statement(ast) if matches!(ast.as_ref(), Ast::Set(_)) => ControlFlow::Continue(()),
         Statement::Statement(ast) => ast.visit(&mut dialect),
         Statement::CopyTo(copy) => match &mut copy.source {
@@ -79,9 +80,9 @@ pub fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
 #[derive(Default)]
 struct Dialect {
     nested_joins: usize,
-    /// The error of a literal.
+    /// The first error.
     refused: Option<Error>,
-    /// A table of which `*` might not be all columns.
+    /// A table in `table.*` whose columns may be incomplete.
     incomplete: Option<String>,
     rows: RowComparisons,
 }
@@ -183,8 +184,8 @@ impl VisitorMut for Dialect {
     }
 }
 
-/// Refuses an IN of very many items of which one has a column: it becomes as many comparisons, which are planned and
-/// dropped by recursion.
+/// Rejects a long IN with a column among its items: it becomes as many comparisons, which are planned and dropped by
+/// recursion.
 fn no_long_in(expression: &Expr) -> Result<(), Error> {
     let Expr::InList { list, .. } = expression else { return Ok(()) };
     let is_column = |part: &Expr| matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
@@ -194,7 +195,7 @@ fn no_long_in(expression: &Expr) -> Result<(), Error> {
     }
 }
 
-/// Refuses functions of `t.*`, which DataFusion takes for `*`.
+/// Rejects functions of `t.*`, which DataFusion treats as `*`.
 fn no_whole_rows(expression: &Expr) -> Result<(), Error> {
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expression else { return Ok(()) };
     let is_row = |argument: &FunctionArg| match argument {
@@ -207,8 +208,7 @@ fn no_whole_rows(expression: &Expr) -> Result<(), Error> {
     }
 }
 
-/// Gives a constant pattern of LIKE the escape that DataFusion knows, a backslash, and refuses one that ends with its
-/// escape.
+/// Rewrites a constant LIKE pattern to DataFusion's escape, a backslash, and rejects one that ends with its escape.
 fn plain_pattern(expression: &mut Expr) -> Result<(), Error> {
     let (Expr::Like { pattern, escape_char, any: false, .. } | Expr::ILike { pattern, escape_char, any: false, .. }) =
         expression
@@ -239,7 +239,7 @@ fn plain_pattern(expression: &mut Expr) -> Result<(), Error> {
     Ok(())
 }
 
-/// A pattern that means the same where a backslash is the escape.
+/// The equivalent pattern with a backslash as the escape.
 fn with_backslashes(pattern: &str, escape: Option<char>) -> Result<String, Error> {
     let mut plain = String::with_capacity(pattern.len());
     let mut characters = pattern.chars();
@@ -262,15 +262,15 @@ fn with_backslashes(pattern: &str, escape: Option<char>) -> Result<String, Error
     Ok(plain)
 }
 
-/// Gives names to columns of a result that are written like one before them: DataFusion tells columns apart by them.
-/// What people see above them is told from the text.
+/// Adds an alias to result columns whose text repeats an earlier one, because DataFusion distinguishes columns by name.
+/// The displayed names are derived from the text.
 fn distinguish(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
             let (mut written, mut names, mut unqualified) = (HashSet::new(), HashSet::new(), HashSet::new());
             for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expr) = item else { continue };
-                // A literal and a cast of it are one name to DataFusion.
+                // DataFusion gives a literal and its cast the same name.
                 let mut named = &*expr;
                 while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = named {
                     named = inner;
@@ -283,10 +283,10 @@ fn distinguish(body: &mut SetExpr) {
                     Expr::CompoundIdentifier(parts) => parts.last().map(Ident::to_string).unwrap_or_default(),
                     _ => text.clone(),
                 };
-                // `t.a` and `a` are one column.
+                // `t.a` and `a` denote the same column.
                 let is_qualified = name != text;
                 let other = if is_qualified { &unqualified } else { &names };
-                // All subqueries are one name.
+                // All subqueries have the same name.
                 let is_known = written.contains(&text) || other.contains(&name) || any_expression(named, is_subquery);
                 if is_known {
                     let alias = Ident::with_quote('"', format!("{name}:{position}"));
@@ -307,7 +307,7 @@ fn distinguish(body: &mut SetExpr) {
     }
 }
 
-/// A type by the one of its names that DataFusion knows.
+/// Replaces a type name by its synonym that DataFusion knows.
 fn plain_type(data_type: &mut DataType) {
     *data_type = match data_type {
         DataType::Dec(info) => DataType::Decimal(*info),
@@ -316,7 +316,7 @@ fn plain_type(data_type: &mut DataType) {
     };
 }
 
-/// Gives a TIMESTAMP its digits, unless it is written with more.
+/// Gives a TIMESTAMP microseconds, unless its literal has more digits.
 fn timestamp_in_microseconds(expression: &mut Expr) {
     let (data_type, text) = match expression {
         Expr::TypedString(TypedString { data_type, value, .. }) => (data_type, value.value.clone().into_string()),
@@ -337,8 +337,8 @@ fn timestamp_in_microseconds(expression: &mut Expr) {
     }
 }
 
-/// Writes an interval in months, days and microseconds, which DataFusion reads exactly; of PostgreSQL's other forms it
-/// reads few.
+/// Writes an interval in months, days and microseconds, which DataFusion parses exactly; it supports few of
+/// PostgreSQL's other forms.
 fn plain_interval(written: &mut Interval) -> Result<(), Error> {
     let unit = written.leading_field.as_ref().map(|field| field.to_string().to_ascii_lowercase());
     let Expr::Value(value) = written.value.as_ref() else { return Ok(()) };
@@ -359,7 +359,7 @@ fn plain_interval(written: &mut Interval) -> Result<(), Error> {
     Ok(())
 }
 
-/// `-a ^ b`, which is `(-a) ^ b`: the parser takes the sign for that of the power.
+/// Rewrites `-a ^ b` to `(-a) ^ b`; the parser applies the sign to the power.
 fn rebound(expression: &Expr) -> Option<Expr> {
     let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = expression else { return None };
     match expr.as_ref() {
@@ -371,8 +371,7 @@ fn rebound(expression: &Expr) -> Option<Expr> {
     }
 }
 
-/// A cast to a text of limited length, which cuts it, or without blanks at its end: to DataFusion all texts are of one
-/// type.
+/// Rewrites a cast to VARCHAR(n) or CHAR(n) to truncate the text, or trim its blanks; DataFusion has one text type.
 fn cut(expression: &Expr) -> Option<Expr> {
     let (kind, expr, data_type) = match expression {
         Expr::Cast { kind: kind @ (CastKind::Cast | CastKind::DoubleColon), expr, data_type, array: false, .. } => {
@@ -399,11 +398,11 @@ fn cut(expression: &Expr) -> Option<Expr> {
     Some(if limited.has_no_blanks { call("rtrim", &[&text]) } else { text })
 }
 
-/// A type of text that is not all texts.
+/// A text type with restrictions.
 struct LimitedText {
-    /// Characters; `None` for any number.
+    /// Limit on characters; `None` without one.
     length: Option<u64>,
-    /// Whether blanks at the end are left out.
+    /// Whether trailing blanks are removed.
     has_no_blanks: bool,
 }
 
@@ -428,9 +427,8 @@ fn limited_text(written: &DataType) -> Option<LimitedText> {
     Some(LimitedText { length, has_no_blanks })
 }
 
-/// What has a syntax of its own to DataFusion's planner, as a call of the function that it is here: EXTRACT has fractions
-/// and other fields, SUBSTRING and POSITION are of bytes as well, and operators beside a literal take its type from the
-/// other side.
+/// Rewrites special syntax to a function call: EXTRACT has fractions and further fields, SUBSTRING and POSITION also
+/// take bytes, and operators give a literal the type of the other side.
 fn called(expression: &Expr) -> Option<Expr> {
     let is_text =
         |side: &Expr| matches!(side, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
@@ -457,7 +455,7 @@ fn called(expression: &Expr) -> Option<Expr> {
     })
 }
 
-/// The transaction's time in microseconds, which DataFusion's `now` gives in nanoseconds.
+/// The time of the transaction in microseconds; DataFusion's `now` returns nanoseconds.
 fn now(function: &Function) -> Option<Expr> {
     let has_arguments = match &function.args {
         FunctionArguments::None => false,
@@ -479,7 +477,7 @@ fn now(function: &Function) -> Option<Expr> {
     })
 }
 
-/// What the functions are called of which SQL's names are aliases.
+/// Primary names of functions, by alias.
 static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     let names = written_functions().flat_map(|function| {
         let own = function.name().to_owned();
@@ -488,8 +486,8 @@ static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     names.filter(|(alias, _)| !is_stand_in(alias)).collect()
 });
 
-/// Calls a function by its own name. Of one that is called by an alias DataFusion keeps the text of the call beside it, the
-/// texts of its arguments' calls included: with each level of calls there would be twice as much.
+/// Replaces an alias of a function by its primary name. For calls by an alias, DataFusion keeps the text of the call
+/// including its arguments, which doubles with each level of nested calls.
 fn by_own_name(expression: &mut Expr) {
     let Expr::Function(function) = expression else { return };
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
@@ -522,11 +520,11 @@ fn call(function: &str, arguments: &[&Expr]) -> Expr {
 }
 
 impl Dialect {
-    /// Makes `((a JOIN b ...) RIGHT JOIN c USING ...) JOIN d ...` of the same without parentheses.
+    /// Adds parentheses: `((a JOIN b ...) RIGHT JOIN c USING ...) JOIN d ...`.
     fn nest(&mut self, from: &mut TableWithJoins, in_parentheses: bool) {
         let count = from.joins.iter().filter(|join| merges_columns(&join.join_operator).is_some()).count();
         self.nested_joins += count;
-        // Nothing to do, done already, or about to be refused.
+        // Nothing to do, done already, or rejected later.
         if count == 0 || (count == 1 && from.joins.len() == 1 && in_parentheses) || self.nested_joins > NESTED_JOINS_MAX
         {
             return;

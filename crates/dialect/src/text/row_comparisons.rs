@@ -1,4 +1,4 @@
-//! Comparisons of rows, `(a, b) < (c, d)`, column by column.
+//! Row comparisons, such as `(a, b) < (c, d)`.
 
 use std::ops::ControlFlow;
 
@@ -8,22 +8,22 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thermocline_types::{Class, Error};
 
-/// The most parts of a statement's expressions that stand in more than one place once its rows are compared by column.
+/// Limit on expression parts that a statement's row comparisons repeat.
 const REPEATED_MAX: usize = 100_000;
 
-/// What makes comparisons of columns of those of rows. DataFusion compares rows as values, of which NULL is one.
+/// Rewrites row comparisons to comparisons of columns. DataFusion compares rows as values, and NULL as one of them.
 #[derive(Default)]
 pub(super) struct RowComparisons {
-    /// Parts that were written once and are there again.
+    /// Number of repeated parts.
     repeated: usize,
 }
 
 impl RowComparisons {
-    /// Puts comparisons of columns in the place of one of rows, with SQL's NULL.
+    /// Replaces a comparison of rows by comparisons of columns, with SQL's NULL semantics.
     ///
     /// # Errors
-    /// 42601 if one side has more columns or is no row, 0A000 for operators that rows do not have here, 54001 if more than
-    /// 100 000 parts would be repeated.
+    /// 42601 if the sides differ in length or one is not a row, 0A000 for unsupported operators, 54001 if more than 100
+    /// 000 parts would be repeated.
     pub(super) fn rewrite(&mut self, expression: &mut Expr) -> Result<(), Error> {
         write_rows_out(expression);
         if let Some(compared) = self.compared(expression)? {
@@ -88,7 +88,7 @@ impl RowComparisons {
         }))
     }
 
-    /// Rows of as many columns, by a comparison.
+    /// Compares two rows of equal length.
     fn by(&mut self, op: &BinaryOperator, left: &[Expr], right: &[Expr]) -> Result<Expr, Error> {
         let strict = match op {
             BinaryOperator::NotEq => return Ok(any(pairs(left, right, |left, right| binary(left, op, right)))),
@@ -98,7 +98,7 @@ impl RowComparisons {
         };
         self.repeat(left)?;
         self.repeat(right)?;
-        // From the last column, which has the operator itself: a < c OR (a = c AND (b < d OR ...)).
+        // Built from the last column, which keeps the original operator: a < c OR (a = c AND (b < d OR ...)).
         let mut compared = None;
         for (left, right) in left.iter().zip(right).rev() {
             let of = |op: &BinaryOperator| binary(Box::new(left.clone()), op, Box::new(right.clone()));
@@ -124,7 +124,7 @@ impl RowComparisons {
     }
 }
 
-/// Puts `(a, b)` in the place of `ROW(a, b)` on the sides of what may be a comparison.
+/// Replaces `ROW(a, b)` by `(a, b)` on the sides of a possible comparison.
 fn write_rows_out(expression: &mut Expr) {
     match expression {
         Expr::BinaryOp { left, right, .. }
@@ -163,7 +163,7 @@ fn write_row_out(mut expression: &mut Expr) {
     }
 }
 
-/// The columns of a row that is written out.
+/// The columns of a row expression.
 fn row(mut expression: &Expr) -> Option<&[Expr]> {
     while let Expr::Nested(inner) = expression {
         expression = inner;
@@ -177,7 +177,7 @@ fn row(mut expression: &Expr) -> Option<&[Expr]> {
 /// The columns of two rows.
 type Sides<'e> = (&'e [Expr], &'e [Expr]);
 
-/// Both sides as rows; `None` if neither is one.
+/// Both sides as rows; `None` if neither is a row.
 fn rows<'e>(left: &'e Expr, right: &'e Expr) -> Result<Option<Sides<'e>>, Error> {
     match (row(left), row(right)) {
         (None, None) => Ok(None),
@@ -209,7 +209,7 @@ fn any(of: Vec<Expr>) -> Expr {
     joined(of, &BinaryOperator::Or, false)
 }
 
-/// Conditions joined in a tree of few levels, in parentheses; `of_none` without any.
+/// Joins conditions in a balanced tree with parentheses; returns `of_none` without conditions.
 fn joined(mut of: Vec<Expr>, op: &BinaryOperator, of_none: bool) -> Expr {
     while of.len() > 1 {
         let mut halved = Vec::with_capacity(of.len().div_ceil(2));

@@ -1,4 +1,4 @@
-//! Columns of USING, qualified where DataFusion would find them ambiguous.
+//! Qualification of USING columns that DataFusion finds ambiguous.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -15,20 +15,20 @@ use thermocline_syntax::folded;
 use super::any_expression;
 use crate::rules::{by_names, in_two_pairs, merged_qualifier, merges_columns};
 
-/// Qualifies the names of USING in a SELECT with the table that has the merged column: the left one of inner and
-/// left joins, see [`crate::rules::MergedColumns`] for the others. DataFusion does that itself in the SELECT list,
-/// and finds them ambiguous in WHERE, in ORDER BY, and after a second USING.
+/// Qualifies the USING columns of a SELECT with the table that provides the merged column: the left one for inner and
+/// left joins; see [`crate::rules::MergedColumns`] for others. DataFusion does so in the SELECT list only, and finds
+/// the columns ambiguous in WHERE, in ORDER BY, and after a second USING.
 ///
-/// A name is left alone if it is not clear from the statement which table has it: in a chain of joins whose first
-/// USING does not name it, after NATURAL, beside other items of FROM.
+/// Keeps a name if the statement does not determine its table: in a chain of joins whose first USING does not name it,
+/// after NATURAL, beside other items of FROM.
 pub(super) fn qualify(select: &mut Select) {
     let columns = columns_of(select);
     if columns.is_empty() {
         return;
     }
-    // Names in FROM are those of single sides.
+    // Names in FROM refer to single sides.
     let from = std::mem::take(&mut select.from);
-    // After grouping, a name may be an output column's.
+    // After grouping, a name may refer to an output column.
     let mut grouped = (select.having.take(), select.qualify.take());
     let _: ControlFlow<()> = select.visit(&mut Qualifier { columns: &columns, outputs: HashSet::new(), depth: 0 });
     let mut after = Qualifier { columns: &columns, outputs: outputs(select), depth: 0 };
@@ -38,7 +38,7 @@ pub(super) fn qualify(select: &mut Select) {
     select.from = from;
 }
 
-/// The same for the ORDER BY of a SELECT, where names of output columns come first.
+/// [`qualify`] for the ORDER BY of a SELECT, where output columns take precedence.
 pub(super) fn qualify_order(select: &Select, order: &mut OrderBy) {
     let columns = columns_of(select);
     if !columns.is_empty() {
@@ -46,8 +46,8 @@ pub(super) fn qualify_order(select: &Select, order: &mut OrderBy) {
     }
 }
 
-/// The first `table.*` in a SELECT list beside a merging join, see [`crate::rules::MergedColumns`]: the table may have
-/// lost columns to it.
+/// The first `table.*` in a SELECT list beside a merging join, which may have removed columns of the table; see
+/// [`crate::rules::MergedColumns`].
 pub(super) fn incomplete_wildcard(select: &Select) -> Option<&ObjectName> {
     if !select.from.iter().any(has_merging_joins) {
         return None;
@@ -58,13 +58,13 @@ pub(super) fn incomplete_wildcard(select: &Select) -> Option<&ObjectName> {
     })
 }
 
-/// Joins that become parentheses, in one statement. Each is a level of the planner's recursion.
+/// Limit on joins of a statement that are put into parentheses. Each is a level of the planner's recursion.
 pub(super) const NESTED_JOINS_MAX: usize = 100;
 
-/// Puts joins by equal names into two pairs of parentheses, for [`crate::rules::MergedColumns`], where DataFusion would
-/// take a column of the wrong side for the merged one, or find it ambiguous: in a `*` that is not [written
-/// out](order_star), in three joins and more, beside RIGHT and FULL JOINs, and in NATURAL ones unless the statement
-/// names columns with their tables.
+/// Puts joins with USING or NATURAL into two pairs of parentheses, for [`crate::rules::MergedColumns`], where
+/// DataFusion would take the merged column from the wrong side or find it ambiguous: for a `*` that is not
+/// [expanded](order_star), with three or more joins, beside RIGHT and FULL JOINs, and for NATURAL joins unless the
+/// statement qualifies columns.
 pub(super) fn merge(select: &mut Select) {
     let mut joins = vec![];
     select.from.iter().for_each(|from| collect(from, &mut joins));
@@ -96,7 +96,7 @@ fn collect<'a>(from: &'a TableWithJoins, joins: &mut Vec<(JoinType, &'a JoinCons
     joins.extend(from.joins.iter().filter_map(|join| by_names(&join.join_operator)));
 }
 
-/// Whether a column or a `*` stands with its table in a SELECT.
+/// Whether a SELECT contains a qualified column or `*`.
 fn names_tables(select: &Select) -> bool {
     let is_star = |item: &SelectItem| matches!(item, SelectItem::QualifiedWildcard(..));
     select.projection.iter().any(is_star) || any_expression(select, |part| matches!(part, Expr::CompoundIdentifier(_)))
@@ -112,8 +112,8 @@ fn parenthesize(from: &mut TableWithJoins) {
     nest(from, |join| by_names(&join.join_operator).is_some(), true);
 }
 
-/// Makes `((a JOIN b ...) JOIN c ...) JOIN d ...` of the same without parentheses, where the second join is one that `is`
-/// looks for; with two pairs around what ends with it, if they are wanted.
+/// Adds parentheses, `((a JOIN b ...) JOIN c ...) JOIN d ...`, where the second join satisfies `is`; two pairs around
+/// the part that ends with it, if `in_two_pairs`.
 pub fn nest(from: &mut TableWithJoins, is: impl Fn(&Join) -> bool, in_two_pairs: bool) {
     let mut waiting = vec![];
     for join in std::mem::take(&mut from.joins) {
@@ -137,10 +137,10 @@ fn in_parentheses(relation: &mut TableFactor, joins: Vec<Join>) {
     *relation = TableFactor::NestedJoin { table_with_joins, alias: None };
 }
 
-/// Writes out a `*` over a chain of inner and left joins with USING, in SQL's order: merged columns, then the others of
-/// each table. DataFusion leaves merged ones in their tables' places.
+/// Expands a `*` over a chain of inner and left joins with USING in SQL's order: merged columns, then the others of
+/// each table. DataFusion keeps merged columns in the places of their tables.
 ///
-/// A `*` is left alone where the statement does not say which table has a merged column, as in [`qualify`].
+/// Keeps a `*` if the statement does not determine the table of a merged column, as in [`qualify`].
 pub(super) fn order_star(select: &mut Select) {
     let [from] = select.from.as_slice() else { return };
     let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
@@ -157,7 +157,7 @@ pub(super) fn order_star(select: &mut Select) {
 fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
     struct Merged {
         name: String,
-        /// The table that it is of.
+        /// Its table.
         of: ObjectName,
     }
     let mut merged: Vec<Merged> = vec![];
@@ -199,7 +199,7 @@ fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
     (!merged.is_empty()).then(|| merged.into_iter().map(column).chain(tables.into_iter().map(rest)).collect())
 }
 
-/// What a relation is called, with its schema if the statement says it.
+/// The name of a relation, with its schema if given.
 fn path(relation: &TableFactor) -> Option<ObjectName> {
     match relation {
         TableFactor::Table { name, alias: None, .. } => Some(name.clone()),
@@ -258,7 +258,7 @@ fn merged(from: &TableWithJoins) -> (Columns, Option<Ident>) {
                     }
                 }
             }
-            // Any of the columns may have been merged.
+            // NATURAL may have merged any column.
             Some((JoinType::Right | JoinType::Full, _)) => columns.clear(),
             _ => {}
         }
@@ -271,7 +271,7 @@ fn idents(names: &[ObjectName]) -> impl Iterator<Item = &Ident> {
     names.iter().filter_map(|name| name.0.last()?.as_ident())
 }
 
-/// What the columns of a relation are qualified with; `None` if the statement does not say it.
+/// The qualifier of a relation's columns; `None` if the statement does not determine it.
 fn qualifier(relation: &TableFactor) -> Option<Ident> {
     let name = |alias: &TableAlias| alias.name.clone();
     match relation {
@@ -283,7 +283,7 @@ fn qualifier(relation: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// The names that a SELECT gives to its columns.
+/// Column aliases of a SELECT.
 fn outputs(select: &Select) -> HashSet<String> {
     let alias = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
@@ -294,9 +294,9 @@ fn outputs(select: &Select) -> HashSet<String> {
 
 struct Qualifier<'a> {
     columns: &'a Columns,
-    /// Names that are left alone.
+    /// Names that are kept.
     outputs: HashSet<String>,
-    /// Subqueries that are open: their names may be their own tables'.
+    /// Nesting of subqueries, whose names may refer to their own tables.
     depth: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Operators and the other forms of expressions.
+//! Binding of operators and other forms of expressions.
 
 use sqlparser::ast::{self, BinaryOperator, CastKind, CeilFloorKind, TrimWhereField, UnaryOperator};
 use thermocline_types::{
@@ -12,8 +12,8 @@ use crate::expression::{Comparison, Environment, Expr, Frame, Function, Like, Pa
 use crate::names::fold;
 
 impl Binder<'_> {
-    /// An operand that has been bound before: the operand of CASE and of BETWEEN is there for each comparison. Within each
-    /// other they would double with every level.
+    /// Binds an operand once more: CASE and BETWEEN repeat their operand in each comparison. Nested, they would double
+    /// the expression with every level, so repeated parts are counted.
     fn again(&mut self, operand: &ast::Expr) -> Result<Typed> {
         let was = std::mem::replace(&mut self.repeated.1, true);
         let bound = self.expression(operand);
@@ -76,7 +76,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Functions that SQL writes in a form of their own.
+    /// Functions with a syntax of their own.
     fn function_form(&mut self, ast: &ast::Expr) -> Result<Typed> {
         match ast {
             ast::Expr::Extract { field, expr, .. } => self.extract(field, expr),
@@ -173,15 +173,15 @@ impl Binder<'_> {
         Ok((as_float(left), as_float(right)))
     }
 
-    /// Gives the one of unknown type the type of the other; both the type `otherwise` if neither has one.
+    /// Gives an expression of unknown type the type of the other, and `otherwise` to both if neither has a type.
     fn settle_pair(&mut self, left: Typed, right: Typed, otherwise: DataType) -> Result<(Typed, Typed)> {
         let data_type = left.data_type.or(right.data_type).unwrap_or(otherwise);
         let left = self.settle(left, data_type)?;
-        // A literal or a parameter beside a decimal is a decimal, and beside an integer may be one.
+        // Beside a decimal, a literal or parameter becomes a decimal; beside an integer it may become one.
         Ok((left, self.settle(right, data_type)?))
     }
 
-    /// Chains of AND and of OR become one list.
+    /// Flattens chains of AND or OR into one list.
     fn logic(&mut self, left: &ast::Expr, right: &ast::Expr, and: bool) -> Result<Typed> {
         let clause = if and { "AND" } else { "OR" };
         let mut terms = Vec::new();
@@ -198,13 +198,13 @@ impl Binder<'_> {
         match operator {
             UnaryOperator::Not => Ok(Typed::new(Expr::Not(Box::new(self.condition(inner, "NOT")?)), DataType::Boolean)),
             UnaryOperator::Minus if is_power(inner) => {
-                // It binds more tightly than `^`.
+                // Unary minus binds more tightly than `^`.
                 let ast::Expr::BinaryOp { left, op, right } = inner else { return Err(Error::unsupported(inner)) };
                 let left = ast::Expr::UnaryOp { op: operator, expr: left.clone() };
                 self.binary(&left, op, right)
             }
             UnaryOperator::Plus | UnaryOperator::Minus => {
-                // The least integer is the negation of no integer.
+                // The smallest integer is not the negation of an integer.
                 if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (operator, inner)
                     && let ast::Value::Number(digits, _) = &value.value
                 {
@@ -234,7 +234,7 @@ impl Binder<'_> {
         let Resolved { left: one, right: other, result } = operator.resolve(one, other)?;
         let mut sides = [(left, one), (right, other)].map(|(side, to)| {
             let side = self.settle(side, to)?;
-            // What is not text is written as text.
+            // The operand of `||` that is not text is cast to text.
             let is_cast = operator == Operator::Concatenate && !side.type_or_text().is_like(to);
             Ok(if is_cast { Expr::Cast(Box::new(side.expr), to) } else { side.expr })
         });
@@ -264,7 +264,7 @@ impl Binder<'_> {
     fn in_list(&mut self, value: &ast::Expr, list: &[ast::Expr]) -> Result<Typed> {
         let mut value = self.expression(value)?;
         let list: Vec<Typed> = list.iter().map(|item| self.expression(item)).collect::<Result<_>>()?;
-        // One that has no type of its own gets that of the first that has one.
+        // A value without a type takes the type of the first item that has one.
         if let Some(data_type) = value.data_type.or_else(|| list.iter().find_map(|item| item.data_type)) {
             value = self.settle(value, data_type)?;
         }
@@ -279,7 +279,7 @@ impl Binder<'_> {
             items.push(item);
         }
         if value.data_type == Some(DataType::Double) {
-            // Also the items in front of the one that made it a float.
+            // Includes the items before the one that made the value a float.
             items = items.into_iter().map(as_float).collect();
         }
         let mut items: Vec<Expr> = items.into_iter().map(|item| item.expr).collect();
@@ -290,7 +290,7 @@ impl Binder<'_> {
         Ok(Typed::new(expr, DataType::Boolean))
     }
 
-    /// IN of constants that are brought to REAL with the value; each other item is compared with the value for itself.
+    /// IN whose constants are cast to REAL like the value; other items are compared with the value one by one.
     fn in_reals(&mut self, value: Typed, constants: Vec<&Typed>, others: Vec<&Typed>) -> Result<Typed> {
         let constants = constants.into_iter().map(|item| {
             let item = self.settle(item.clone(), DataType::Real)?;
@@ -308,7 +308,7 @@ impl Binder<'_> {
         Ok(Typed::new(expr, DataType::Boolean))
     }
 
-    /// As two comparisons, so that either can bound a range of an index.
+    /// Binds BETWEEN as two comparisons, so that either can bound an index range.
     fn between(&mut self, ast: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Typed> {
         let value = self.expression(ast)?;
         let (low, high) = (self.expression(low)?, self.expression(high)?);
@@ -357,7 +357,7 @@ impl Binder<'_> {
         let to = data_type(written)?;
         let inner = self.expression(inner)?;
         let inner = match inner.expr {
-            // A text is cut to a VARCHAR when it is cast, so it is no VARCHAR before.
+            // The cast truncates a text to VARCHAR(n), so its operand must not have that type yet.
             Expr::Parameter(_) => self.settle(inner, to)?,
             _ => inner,
         };
@@ -396,14 +396,14 @@ impl Binder<'_> {
         Ok(Typed { expr: Expr::Case(tests.into_iter().zip(results).collect(), Box::new(otherwise)), data_type })
     }
 
-    /// Brings expressions, one of which will be the value, to one type.
+    /// Casts alternative expressions, one of which becomes the value, to a common type.
     pub fn alike(&mut self, typed: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, Option<DataType>)> {
         let mut common: Option<DataType> = None;
         let is_unknown = |typed: &Typed| typed.data_type.is_none() && !matches!(typed.expr, Expr::Literal(Value::Null));
         let has_unknown = typed.iter().any(is_unknown);
         for data_type in typed.iter().filter_map(|typed| typed.data_type) {
             common = Some(match common {
-                // What is read of a literal or given as a parameter may have more digits than a column.
+                // A literal or a parameter may have more digits than the column.
                 None if data_type.is_decimal() && has_unknown => DataType::Numeric,
                 None => data_type,
                 Some(known) => common_type(known, data_type).ok_or_else(|| {
@@ -419,7 +419,7 @@ impl Binder<'_> {
                 None => item,
             };
             exprs.push(match (own, common) {
-                // Values of one column are of one kind.
+                // All values of a column are of one kind.
                 (Some(own), Some(common)) if !own.is_like(common) => folded_cast(item.expr, common),
                 _ => item.expr,
             });
@@ -428,7 +428,7 @@ impl Binder<'_> {
     }
 }
 
-/// The type that values of both can have.
+/// The common type of both.
 fn common_type(one: DataType, other: DataType) -> Option<DataType> {
     Some(match (one, other) {
         _ if one == other => one,
@@ -443,7 +443,7 @@ fn common_type(one: DataType, other: DataType) -> Option<DataType> {
     })
 }
 
-/// A computed value; one of the narrower integers is checked to be in its range.
+/// A computed value, with a range check if it is SMALLINT or INTEGER.
 pub fn in_range(expr: Expr, result: DataType) -> Typed {
     let is_narrow = matches!(result, DataType::SmallInt | DataType::Integer);
     folded(Typed::new(if is_narrow { Expr::Cast(Box::new(expr), result) } else { expr }, result))
@@ -453,8 +453,8 @@ fn is_power(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::BinaryOp { op: BinaryOperator::PGExp | BinaryOperator::BitwiseXor, .. })
 }
 
-/// A number that is compared with a float, as one: floats have another order than the numbers that they stand for,
-/// so that a column beside a float is no longer the column of an index.
+/// Casts a number that is compared with a float to a float. Floats are ordered differently from exact numbers, so an
+/// index on a column cannot serve its comparison with a float.
 fn as_float(typed: Typed) -> Typed {
     as_type(typed, DataType::Double)
 }
@@ -466,8 +466,8 @@ fn as_type(typed: Typed, data_type: DataType) -> Typed {
     }
 }
 
-/// Whether numbers are brought to REAL: there is one among them, and no DOUBLE PRECISION. What has no type of its own
-/// takes no part.
+/// Whether the common type is REAL: there is a REAL among the values, and no DOUBLE PRECISION. Untyped values are
+/// ignored.
 fn is_common_type_real<'a>(values: impl Iterator<Item = &'a Typed>) -> bool {
     let (mut reals, mut exact) = (false, false);
     for data_type in values.filter_map(|value| value.data_type) {
@@ -492,7 +492,7 @@ pub fn folded_cast(expr: Expr, to: DataType) -> Expr {
     folded(Typed::new(Expr::Cast(Box::new(expr), to), to)).expr
 }
 
-/// Computes what depends on nothing. An error is left for when it is evaluated, which may be never.
+/// Folds constant expressions. Errors are left to evaluation, which may never happen.
 fn folded(mut typed: Typed) -> Typed {
     let mut literal = true;
     typed.expr.walk(&mut |part| {

@@ -1,4 +1,4 @@
-//! Functions and aggregates.
+//! Binding of functions and aggregates.
 
 use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments};
 use thermocline_types::{self as types, Class, DataType, Error, Field, Result, Value};
@@ -13,11 +13,11 @@ use crate::names::object;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Aggregate {
     pub kind: AggregateKind,
-    /// What is aggregated; `None` for `count(*)`.
+    /// The aggregated expression; `None` for `count(*)`.
     pub argument: Option<Expr>,
-    /// Each value once.
+    /// `DISTINCT`.
     pub distinct: bool,
-    /// Of which rows only.
+    /// `FILTER`.
     pub filter: Option<Expr>,
 }
 
@@ -87,7 +87,7 @@ impl Binder<'_> {
                 .or_else(|| types::Function::named(&name, arguments.len()).map(Function::Of))
             {
                 Some(function) => self.call(function, &arguments),
-                // The analytic engine has more of them.
+                // The analytic engine has more functions.
                 None => Err(Error::unsupported(format_args!("function {name} with {} arguments", arguments.len()))),
             },
         }
@@ -120,7 +120,7 @@ impl Binder<'_> {
         Ok(Typed::new(folded_cast(Expr::Call(Function::NullIf, arguments), result), result))
     }
 
-    /// Checks arguments and gives the call its type.
+    /// Checks the arguments and derives the result type.
     pub fn call(&mut self, function: Function, arguments: &[&ast::Expr]) -> Result<Typed> {
         let mut typed = Vec::with_capacity(arguments.len());
         for argument in arguments {
@@ -129,7 +129,7 @@ impl Binder<'_> {
         self.call_of(function, typed)
     }
 
-    /// The same with arguments that are bound.
+    /// [`Self::call`] with bound arguments.
     pub(super) fn call_of(&mut self, function: Function, typed: Vec<Typed>) -> Result<Typed> {
         match function.signature() {
             Signature::Alike if function == Function::NullIf => self.null_if(typed),
@@ -180,7 +180,7 @@ impl Binder<'_> {
         let Some(mut found) = self.aggregates.take() else {
             return Err(Class::Grouping.error("aggregate functions are not allowed here"));
         };
-        // None inside of another.
+        // Aggregates do not nest.
         let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose();
         let argument = match arguments {
             [None] if kind == AggregateKind::Count && !distinct => Ok(None),
@@ -194,7 +194,7 @@ impl Binder<'_> {
             Some(argument) => Some(argument.expr),
             None => None,
         };
-        // MIN and MAX are the same of distinct values.
+        // DISTINCT does not change MIN and MAX.
         let distinct = distinct && matches!(kind, AggregateKind::Count | AggregateKind::Sum | AggregateKind::Average);
         let aggregate = Aggregate { kind, argument, distinct, filter };
         let position = found.iter().position(|known| *known == aggregate).unwrap_or_else(|| {
@@ -206,7 +206,7 @@ impl Binder<'_> {
     }
 }
 
-/// Arguments without names; `None` for `*`.
+/// Positional arguments; `None` for `*`.
 fn plain(arguments: &[FunctionArg]) -> Result<Vec<Option<&ast::Expr>>> {
     arguments
         .iter()
@@ -228,7 +228,7 @@ fn aggregate_type(kind: AggregateKind, argument: Option<&Typed>) -> Result<DataT
     let number = given.is_number() || unknown;
     Ok(match kind {
         AggregateKind::Count => DataType::BigInt,
-        // There are none of UUIDs and documents in PostgreSQL 15, though they have an order.
+        // PostgreSQL 15 has no MIN and MAX of UUID and JSONB, although both are ordered.
         AggregateKind::Min | AggregateKind::Max if !matches!(given, DataType::Uuid | DataType::Jsonb) => given,
         AggregateKind::Sum if number => match given {
             DataType::Real | DataType::Double => DataType::Double,

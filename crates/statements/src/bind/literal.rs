@@ -1,4 +1,4 @@
-//! Literals.
+//! Binding of literals.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ impl Binder<'_> {
     pub(super) fn typed_string(&mut self, typed: &TypedString) -> Result<Typed> {
         let to = data_type(&typed.data_type)?;
         match typed.value.value.clone().into_string() {
-            // As a cast, which cuts.
+            // Like a cast, which truncates.
             Some(text) => Ok(Typed::new(Expr::Literal(cast(ValueRef::Text(&text), to)?), to)),
             None => Err(Class::Syntax.error(format_args!("{typed} is not a literal"))),
         }

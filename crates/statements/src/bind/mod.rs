@@ -1,4 +1,4 @@
-//! Names and types: from syntax to [`Expr`].
+//! Resolution of names and types: from syntax to [`Expr`].
 
 mod expression;
 mod function;
@@ -15,43 +15,43 @@ use super::expression::{Expr, TABLES_MAX};
 
 pub(crate) use function::{Aggregate, AggregateKind};
 
-/// The most parameters of a statement, as in PostgreSQL's protocol.
+/// Limit on parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
 
-/// Aggregates are found while an expression is bound and stand in it as computed values from here on,
-/// until the number of group keys in front of them is known.
+/// First provisional position of aggregates among computed values, used until the number of group keys before them is
+/// known.
 pub(crate) const AGGREGATES_FROM: usize = 1 << 20;
 
 /// Binds one statement.
 pub struct Binder<'s> {
     schema: &'s Schema,
-    /// Tables by slot.
+    /// Tables, by slot.
     tables: Vec<ScopeTable>,
-    /// Arguments of the procedure that the statement is in; they are the first parameters.
+    /// Arguments of the procedure that contains the statement; they are its first parameters.
     arguments: &'s [Argument],
-    /// What is known of the type of each parameter.
+    /// Type of each parameter; `None` while unknown.
     parameters: Vec<Option<DataType>>,
-    /// Aggregates found so far; `None` where none may be.
+    /// Aggregates found so far; `None` where aggregates are not allowed.
     aggregates: Option<Vec<Aggregate>>,
-    /// What is charged for what the schema adds to a statement; `None` where nobody counts.
+    /// Charge for memory that the schema adds to the statement; `None` if not counted.
     charge: Option<&'s mut Charge>,
-    /// Parts of expressions that were bound once more, for another comparison with the same operand, and whether this is
-    /// one of them.
+    /// Number of expression parts bound repeatedly for further comparisons with the same operand, and whether the
+    /// current part is one.
     repeated: (u32, bool),
 }
 
-/// The most parts of a statement's expressions that are bound once more.
+/// Limit on expression parts of a statement that are bound repeatedly.
 const REPEATED_MAX: u32 = 100_000;
 
-/// A table that names may mean.
+/// A table in scope.
 pub(crate) struct ScopeTable {
-    /// What it is called in the statement.
+    /// Its name in the statement.
     pub alias: Box<str>,
     pub table: Arc<TableDefinition>,
 }
 
-/// A bound expression and its type; `None` for NULL, parameters not yet typed, and string literals,
-/// which take the type of what they stand beside.
+/// A bound expression and its type; `None` for NULL, string literals and untyped parameters, which take their type from
+/// the context.
 #[derive(Debug, Clone)]
 pub(crate) struct Typed {
     pub expr: Expr,
@@ -63,7 +63,7 @@ impl Typed {
         Self { expr, data_type: Some(data_type) }
     }
 
-    /// The type as an operand: a literal integer is the narrowest of INTEGER and BIGINT that holds it.
+    /// The type as an operand: a literal is INTEGER if it fits, else BIGINT.
     pub fn operand_type(&self) -> Option<DataType> {
         match &self.expr {
             Expr::Literal(Value::Int(number))
@@ -75,13 +75,13 @@ impl Typed {
         }
     }
 
-    /// The type where nothing else decided: text.
+    /// The type; TEXT if nothing decided it.
     pub fn type_or_text(&self) -> DataType {
         self.data_type.unwrap_or(DataType::Text)
     }
 }
 
-/// Bytes of an expression with what it may point to, and of a column of a result.
+/// Estimated bytes of an expression including its heap, and of a result column.
 const EXPRESSION_BYTES: usize = 288;
 
 impl<'s> Binder<'s> {
@@ -90,23 +90,23 @@ impl<'s> Binder<'s> {
         Self { schema, tables: Vec::new(), arguments, parameters, aggregates: None, charge: None, repeated: (0, false) }
     }
 
-    /// The same, with what the schema adds charged as well.
+    /// Charges memory that the schema adds.
     pub fn with_charge(self, charge: Option<&'s mut Charge>) -> Self {
         Self { charge, ..self }
     }
 
-    /// Takes memory for so many expressions that nobody has written: defaults, the columns of a star.
+    /// Charges `count` expressions that are not in the text: defaults, the columns of a star.
     pub fn add_expressions(&mut self, count: usize) -> Result<()> {
         self.add_bytes(count.saturating_mul(EXPRESSION_BYTES))
     }
 
-    /// Takes memory for what is made of something that is written.
+    /// Charges memory of what is made from a literal, such as a LIKE pattern.
     pub fn add_bytes(&mut self, bytes: usize) -> Result<()> {
         let Some(charge) = &mut self.charge else { return Ok(()) };
         charge.grow(bytes).map_err(|full| out_of_memory("planning a statement", full))
     }
 
-    /// A column as messages call it: `table.column`.
+    /// The name of a column in messages: `table.column`.
     pub fn column_name(&self, slot: usize, column: usize) -> String {
         let table = self.tables.get(slot);
         let column = table.and_then(|table| table.table.columns.get(column)).map_or("?", |column| &*column.name);
@@ -117,7 +117,7 @@ impl<'s> Binder<'s> {
         self.schema
     }
 
-    /// A binder of a query inside of the statement: the same parameters, and no tables yet.
+    /// A binder for a query inside the statement: the same parameters, no tables.
     pub fn inside(other: &mut Self) -> Self {
         Self {
             schema: other.schema,
@@ -130,13 +130,13 @@ impl<'s> Binder<'s> {
         }
     }
 
-    /// What a binder made with [`Binder::inside`] learnt of the parameters.
+    /// Takes over parameter types and the charge from a binder made with [`Binder::inside`].
     pub fn take_parameters(&mut self, inner: Self) {
         self.parameters = inner.parameters;
         self.charge = inner.charge;
     }
 
-    /// Makes a table's columns known and returns its slot.
+    /// Adds a table to the scope and returns its slot.
     pub fn add_table(&mut self, alias: Box<str>, table: Arc<TableDefinition>) -> Result<usize> {
         if self.tables.iter().any(|known| known.alias == alias) {
             return Err(Class::DuplicateAlias.error(format_args!("table name \"{alias}\" specified more than once")));
@@ -148,7 +148,7 @@ impl<'s> Binder<'s> {
         Ok(self.tables.len() - 1)
     }
 
-    /// Forgets a table that was added last.
+    /// Removes the table that was added last.
     pub fn remove_table(&mut self) {
         self.tables.pop();
     }
@@ -157,12 +157,12 @@ impl<'s> Binder<'s> {
         &self.tables
     }
 
-    /// The type of each parameter: text where nothing decided.
+    /// The type of each parameter; TEXT if nothing decided it.
     pub fn into_parameters(self) -> Vec<DataType> {
         self.parameters.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect()
     }
 
-    /// Binds with `bind`, where aggregates may stand, and returns them beside its result.
+    /// Runs `bind` with aggregates allowed, and returns them beside its result.
     pub fn with_aggregates<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Vec<Aggregate>)> {
         self.aggregates = Some(Vec::new());
         let result = bind(self);
@@ -170,7 +170,7 @@ impl<'s> Binder<'s> {
         Ok((result?, aggregates))
     }
 
-    /// The column that a name means.
+    /// Resolves a column name.
     fn column(&self, qualifier: Option<&str>, name: &str) -> Result<Typed> {
         let mut found = None;
         let mut qualified = false;
@@ -180,7 +180,7 @@ impl<'s> Binder<'s> {
             }
             qualified = true;
             if let Some(column) = known.table.columns.iter().position(|column| &*column.name == name) {
-                // Unqualified, a name means the table's own row, not the excluded one.
+                // Unqualified, a name denotes the column of the existing row, not of the excluded one.
                 if found.is_some() && &*known.alias != EXCLUDED {
                     return Err(Class::AmbiguousColumn.error(format_args!("column reference \"{name}\" is ambiguous")));
                 }
@@ -211,7 +211,7 @@ impl<'s> Binder<'s> {
         Some(Typed::new(Expr::Parameter(position), self.arguments.get(position)?.data_type))
     }
 
-    /// A parameter by its number, from 1.
+    /// A parameter by number, from 1.
     fn parameter(&mut self, number: usize) -> Result<Typed> {
         let known = if self.arguments.is_empty() { PARAMETERS_MAX } else { self.arguments.len() };
         if number == 0 || number > known {
@@ -224,13 +224,13 @@ impl<'s> Binder<'s> {
         Ok(Typed { expr: Expr::Parameter(position), data_type: self.parameters.get(position).copied().flatten() })
     }
 
-    /// Gives an expression of unknown type this type: reads a literal as a value of it, and remembers it
-    /// for a parameter.
+    /// Gives an expression of unknown type this type: parses a literal as such a value, and sets the type of a
+    /// parameter.
     pub fn settle(&mut self, typed: Typed, to: DataType) -> Result<Typed> {
         if typed.data_type.is_some() {
             return Ok(typed);
         }
-        // Of the kind, without its limits: `$1 > 7` for a SMALLINT may be asked with 100 000.
+        // The general type without limits: `$1` in `smallint_column > $1` may be 100 000.
         let general = match to {
             DataType::SmallInt | DataType::Integer => DataType::BigInt,
             DataType::Decimal { .. } => DataType::Numeric,
@@ -250,15 +250,15 @@ impl<'s> Binder<'s> {
         Ok(Typed { expr, data_type: Some(general) })
     }
 
-    /// Brings the value of an assignment to a column: settles unknown types, and refuses types that are
-    /// not assigned to each other without a cast.
+    /// Checks the value of an assignment: settles unknown types, and rejects types that cannot be assigned without a
+    /// cast.
     pub fn assignable(&mut self, typed: Typed, to: DataType, what: &str) -> Result<Expr> {
         let typed = self.settle(typed, to)?;
         let from = typed.type_or_text();
         if from.assigns_to(to) {
             return Ok(typed.expr);
         }
-        // Defaults are stored as they were written, also those of when random UUIDs were texts.
+        // Defaults are stored as text; old ones may date from when random UUIDs had type TEXT.
         if from == DataType::Uuid && to.is_text() {
             return Ok(folded_cast(typed.expr, DataType::Text));
         }
@@ -266,7 +266,7 @@ impl<'s> Binder<'s> {
             .error(format_args!("column \"{what}\" is of type {to} but expression is of type {from}")))
     }
 
-    /// The same for a column, for which values of all types become text.
+    /// [`Self::assignable`] for a column; a text column takes values of all types.
     pub fn assigned(&mut self, typed: Typed, to: DataType, what: &str) -> Result<Expr> {
         match typed.data_type {
             Some(from) if to.is_text() && !from.is_text() => Ok(Expr::Cast(Box::new(typed.expr), DataType::Text)),
@@ -288,5 +288,5 @@ impl<'s> Binder<'s> {
     }
 }
 
-/// What `ON CONFLICT DO UPDATE` calls the row that was not inserted.
+/// Name of the row that was not inserted, in `ON CONFLICT DO UPDATE`.
 pub(crate) const EXCLUDED: &str = "excluded";

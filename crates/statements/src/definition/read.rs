@@ -1,4 +1,4 @@
-//! Definitions from SQL.
+//! Parsing and applying of definitions.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use thermocline_tables::schema::{
     IndexId, IndexKind, Language, ProcedureDefinition, Schema, TableDefinition, TableId,
 };
 
-/// The most arguments of a procedure.
+/// Limit on arguments of a procedure.
 const ARGUMENTS_MAX: usize = 1_000;
 
-/// The schema after one definition (`CREATE`, `ALTER` or `DROP`), and what it changed.
+/// Applies one definition (`CREATE`, `ALTER`, `DROP` or `TRUNCATE`); returns the new schema and the change.
 ///
 /// # Errors
 /// If the definition does not fit the schema.
@@ -29,10 +29,10 @@ pub fn define(schema: &Schema, sql: &str) -> Result<(Schema, Change)> {
     Ok((after, change))
 }
 
-/// The schema that [`Schema::to_sql`] wrote.
+/// Reads a schema that [`Schema::to_sql`] wrote.
 ///
 /// # Errors
-/// If the text is not one of definitions.
+/// If the text does not consist of definitions.
 pub fn read_schema(sql: &str) -> Result<Schema> {
     let mut schema = Schema::default();
     for statement in split(sql)? {
@@ -118,7 +118,7 @@ fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOptio
     for column in &written.columns {
         push_column(&mut table, column)?;
     }
-    // The primary key first, because its index is 0.
+    // The primary key comes first: its index id is 0.
     let mut primary = None;
     let mut others = Vec::new();
     for column in &written.columns {
@@ -222,7 +222,7 @@ fn push_check(
     Ok(())
 }
 
-/// PRIMARY KEY and UNIQUE behind a column.
+/// PRIMARY KEY and UNIQUE of a column.
 fn column_indexes(
     table: &TableDefinition,
     written: &ColumnDef,
@@ -268,7 +268,7 @@ fn read_constraint(
     }
 }
 
-/// The kind of index in front of a key's columns or behind them: `PRIMARY KEY (a, b) USING BTREE`.
+/// The index kind of a key, written before or behind its columns: `PRIMARY KEY (a, b) USING BTREE`.
 fn using<'a>(before: Option<&'a IndexType>, behind: &'a [IndexOption]) -> Result<Option<&'a IndexType>> {
     match (before, behind) {
         (kind, []) => Ok(kind),
@@ -277,8 +277,8 @@ fn using<'a>(before: Option<&'a IndexType>, behind: &'a [IndexOption]) -> Result
     }
 }
 
-/// By itself a primary key of one column is a hash index, and one of several, of which the first are
-/// often given alone, an ordered one.
+/// Sets the primary key. By default it is a hash index if it has one column, and an ordered index if it has several,
+/// because queries often give only the first ones.
 fn set_primary(
     table: &TableDefinition,
     primary: &mut Option<IndexDefinition>,
@@ -304,7 +304,7 @@ fn unique(
     columns: Vec<IndexColumn>,
 ) -> Result<IndexDefinition> {
     let name = name.unwrap_or_else(|| index_name(table, &columns, "key"));
-    // The id is given when it is pushed.
+    // `push_index` sets the id.
     Ok(IndexDefinition {
         id: IndexId::PRIMARY,
         name,
@@ -314,7 +314,7 @@ fn unique(
     })
 }
 
-/// As PostgreSQL: table_column_key.
+/// Default name of an index, as in PostgreSQL: table_column_key.
 fn index_name(table: &TableDefinition, columns: &[IndexColumn], suffix: &str) -> Box<str> {
     let columns = columns.iter().filter_map(|key| table.columns.get(key.column)).map(|column| &*column.name);
     let parts: Vec<&str> = [&*table.name].into_iter().chain(columns).chain([suffix]).collect();
@@ -357,7 +357,8 @@ fn partition_column(table: &TableDefinition, written: &ast::Expr) -> Result<usiz
     }
 }
 
-/// Spans that are equal, as a month and 30 days, would be different keys, and so would documents, as 1.0 and 1.00.
+/// Rejects INTERVAL and JSONB keys: values that compare equal, such as one month and 30 days, or 1.0 and 1.00, would
+/// have different keys.
 fn check_key(column: &ColumnDefinition) -> Result<()> {
     match column.data_type {
         of @ (DataType::Interval | DataType::Jsonb) => {
@@ -367,7 +368,7 @@ fn check_key(column: &ColumnDefinition) -> Result<()> {
     }
 }
 
-/// Checks an index and gives it its id.
+/// Checks an index, sets its id, and adds it to the table.
 fn push_index(schema: &Schema, table: &mut TableDefinition, mut index: IndexDefinition) -> Result<IndexId> {
     let keys = index.columns.iter().filter_map(|key| table.columns.get(key.column));
     keys.chain(table.partition_by.and_then(|by| table.columns.get(by))).try_for_each(check_key)?;
@@ -381,7 +382,7 @@ fn push_index(schema: &Schema, table: &mut TableDefinition, mut index: IndexDefi
     if taken || schema.index(&index.name).is_some() || schema.table(&index.name).is_ok() {
         return Err(Class::DuplicateTable.error(format_args!("relation \"{}\" already exists", index.name)));
     }
-    // Two rows with one key may be in different partitions, which do not know of each other.
+    // Uniqueness is checked within a partition; rows with equal keys could be in different partitions.
     if let Some(by) = table.partition_by
         && index.unique
         && !index.columns.iter().any(|key| key.column == by)
@@ -426,7 +427,7 @@ fn create_index(schema: &mut Schema, written: &CreateIndex) -> Result<Change> {
     Ok(Change::CreateIndex { table, index })
 }
 
-/// Puts a table into the schema, in the place of the one with its name.
+/// Puts a table into the schema, replacing the table of the same name.
 fn put(schema: &mut Schema, table: TableDefinition) -> Arc<TableDefinition> {
     let table = Arc::new(table);
     schema.put_table(Arc::clone(&table));
@@ -451,7 +452,7 @@ fn add_column(schema: &mut Schema, name: &str, written: &ColumnDef, if_not_exist
         None => Some(Value::Null),
     };
     let column = table.columns.last().ok_or_else(|| Error::internal("a table without columns"))?;
-    // All rows there are get one value, which the log does not hold.
+    // All existing rows get one value, which is not logged.
     let fill = fill.ok_or_else(|| unsupported("adding a column with a default that is not a constant"))?;
     if fill.is_null() && !column.nullable {
         let message = format!("column \"{}\" of table \"{name}\" is NOT NULL and needs a default", column.name);
@@ -477,7 +478,7 @@ fn truncate_table(schema: &mut Schema, written: &Truncate) -> Result<Change> {
         Err(_) if *if_exists => return Ok(Change::None),
         Err(error) => return Err(error),
     };
-    // Whoever holds the old table finds it gone.
+    // Under a new id, so that statements prepared for the old table fail to find it.
     let table = put(schema, TableDefinition { id: schema.next_table_id()?, ..TableDefinition::clone(&before) });
     Ok(Change::TruncateTable { before, table })
 }
@@ -508,7 +509,7 @@ fn drop_index(schema: &mut Schema, name: &str, if_exists: bool) -> Result<Change
     Ok(Change::DropIndex { table, index })
 }
 
-/// The condition must be one of the row alone.
+/// Checks that the condition depends on the row only.
 fn validate_check(schema: &Schema, table: &TableDefinition, check: &CheckDefinition) -> Result<()> {
     let condition = bind_check(schema, &Arc::new(table.clone()), &check.condition)?;
     if condition.is_volatile() {
@@ -542,7 +543,7 @@ pub fn bind_default(schema: &Schema, column: &ColumnDefinition) -> Result<crate:
     Ok(bound)
 }
 
-/// Checks a default and returns its value if that is always the same.
+/// Checks a default; returns its value if it is constant.
 fn validate_default(schema: &Schema, column: &ColumnDefinition) -> Result<Option<Value>> {
     let bound = bind_default(schema, column)?;
     let mut constant = true;

@@ -50,7 +50,7 @@ fn definitions_there_and_back() {
     assert_eq!(first.procedure("pay").unwrap().partition_on, [0, 2]);
 }
 
-/// Ids survive, whatever was dropped, and the next one follows from what is there.
+/// Existing ids survive drops, and the next id follows from them.
 #[test]
 fn ids_survive_gaps() {
     let mut now = schema(WAREHOUSE);

@@ -1,4 +1,4 @@
-//! What a statement may know of the world: what the log records of its transaction.
+//! Everything outside the data that a statement's result may depend on: what the log records of its transaction.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -7,24 +7,23 @@ use thermocline_machine::interrupt::Interrupt;
 use thermocline_tables::table::{Budget, StatementMemory, Structure};
 use thermocline_types::{Error, Result, UUID_BYTES, random_uuid};
 
-/// A transaction's time, its random numbers and its budget. Replaying the transaction with the same
-/// timestamp and seed gives the same values.
+/// Time, random numbers and row budget of a transaction. Replay with the same timestamp and seed gives the same values.
 #[derive(Debug)]
 pub struct Environment {
     timestamp: i64,
     random: Cell<u64>,
     steps_left: Cell<u64>,
-    /// Whether it is a query that another engine runs if it takes more steps.
+    /// Whether the statement is a query that goes to the analytic engine if it exceeds its steps.
     may_go_elsewhere: bool,
-    /// Its interrupt; `None` if nothing stops it.
+    /// Interrupt of the transaction; `None` if nothing can stop it.
     interrupt: Option<Arc<Interrupt>>,
-    /// What is told of the memory that statements take; `None` where nobody counts, as in replay.
+    /// Memory accounting of statements; `None` where memory is not counted, as in replay.
     memory: Option<Box<StatementMemory>>,
-    /// An empty buffer, so that not every statement allocates one.
+    /// Reused buffer, so that not every statement allocates one.
     buffer: RefCell<Vec<u8>>,
 }
 
-/// What makes environments for other threads; see [`Environment::apart`].
+/// Factory of environments for other threads; see [`Environment::apart`].
 #[derive(Debug)]
 pub(crate) struct Apart {
     timestamp: i64,
@@ -34,16 +33,16 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// One of them, which nobody counts the memory of.
+    /// Makes an environment without memory accounting.
     pub fn environment(&self) -> Environment {
         Environment::new(self.timestamp, self.random, self.steps_left).with_interrupt(self.interrupt.as_ref())
     }
 }
 
-/// Bytes that the buffer begins with: the keys of a batch.
+/// Initial capacity of the buffer, in bytes: enough for the keys of a batch.
 const BUFFER_BYTES: usize = 256;
 
-/// Steps between two looks at the interrupt: a few microseconds.
+/// Polling interval of the interrupt, in steps: a few microseconds.
 const STEPS_BETWEEN: u64 = 128;
 
 impl Environment {
@@ -61,34 +60,34 @@ impl Environment {
         }
     }
 
-    /// The environment of an expression of parameters alone, outside of a transaction and of its memory: texts of
-    /// 16 MiB together.
+    /// The environment of expressions over parameters only, outside of a transaction and its memory; texts may take 16
+    /// MiB in total.
     pub(crate) fn outside() -> Self {
-        /// Of which one holder may have a quarter.
+        /// One holder may have a quarter.
         const BYTES: u64 = 64 << 20;
         let memory = StatementMemory::new(&Arc::new(Budget::new(BYTES)));
         Self::new(0, 0, 0).with_memory(Some(Box::new(memory)))
     }
 
-    /// The same, of a transaction that can be stopped.
+    /// Sets the interrupt that stops the transaction.
     #[must_use]
     pub fn with_interrupt(self, interrupt: Option<&Arc<Interrupt>>) -> Self {
         Self { interrupt: interrupt.map(Arc::clone), ..self }
     }
 
-    /// The same, of a query that is for another engine if it would read more rows than it may: see
-    /// the setting `query_rows_max`.
+    /// Marks a query that goes to the analytic engine if it would read more rows than it may: see the setting
+    /// `query_rows_max`.
     #[must_use]
     pub fn of_bounded_query(self) -> Self {
         Self { may_go_elsewhere: true, ..self }
     }
 
-    /// Whether it may not read any number of rows.
+    /// Whether the number of rows that may be read is limited.
     pub(crate) fn is_bounded(&self) -> bool {
         self.steps_left.get() < u64::MAX / 2
     }
 
-    /// What environments for other threads have of this one, which is not bounded.
+    /// Parts of this environment, which must not be bounded, for environments of other threads.
     pub(crate) fn apart(&self) -> Apart {
         let Self { timestamp, random, steps_left, interrupt, .. } = self;
         Apart {
@@ -99,7 +98,7 @@ impl Environment {
         }
     }
 
-    /// Sends a bounded query away, before it has read anything, if `estimate` says that it reads too much.
+    /// Refuses a bounded query before it has read anything if `estimate` exceeds the steps left.
     pub(crate) fn check_bound(&self, estimate: impl FnOnce() -> Result<u64>) -> Result<()> {
         if self.may_go_elsewhere && estimate()? > self.steps_left.get() { Err(self.exceeded()) } else { Ok(()) }
     }
@@ -112,37 +111,37 @@ impl Environment {
         Error::Cancelled("the transaction read more rows than it may".into())
     }
 
-    /// An error once the transaction is to stop, at the row of this number: looks at some of them.
+    /// [`Self::check`] for the row of this number; checks only every [`STEPS_BETWEEN`] rows.
     #[inline]
     pub(crate) fn check_at(&self, row: usize) -> Result<()> {
         if (row as u64).is_multiple_of(STEPS_BETWEEN) { self.check() } else { Ok(()) }
     }
 
-    /// The same, whose statements' memory is told; it comes back with [`Environment::into_memory`].
+    /// Sets the memory accounting of statements; [`Environment::into_memory`] returns it.
     #[must_use]
     pub fn with_memory(self, memory: Option<Box<StatementMemory>>) -> Self {
         Self { memory, ..self }
     }
 
-    /// What was told of the memory.
+    /// Returns the memory accounting.
     pub fn into_memory(self) -> Option<Box<StatementMemory>> {
         self.memory
     }
 
-    /// What is told of the memory; `None` where nobody counts.
+    /// Memory accounting; `None` where memory is not counted.
     #[inline]
     pub fn memory(&self) -> Option<&StatementMemory> {
         self.memory.as_deref()
     }
 
-    /// Counts a text that is about to be made, until the next row.
+    /// Counts a text that is about to be made; it is freed at the next row.
     #[inline]
     pub fn text(&self, bytes: usize) -> Result<()> {
-        // Each row takes a step, so that what is left says which row it is.
+        // Each row takes a step, so the steps left identify the row.
         self.memory.as_ref().map_or(Ok(()), |memory| memory.text(self.steps_left.get(), bytes))
     }
 
-    /// A row is done: texts that were made for it are gone.
+    /// Ends a row: its texts are freed.
     #[inline]
     pub(crate) fn next_row(&self) {
         if let Some(memory) = &self.memory {
@@ -150,7 +149,7 @@ impl Environment {
         }
     }
 
-    /// Runs with the texts that there are kept.
+    /// Runs `run` and keeps counting the texts that exist before it.
     pub fn keeping_texts<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(memory) = &self.memory else { return run() };
         let kept = memory.keep_texts(self.steps_left.get());
@@ -159,24 +158,24 @@ impl Environment {
         result
     }
 
-    /// Memory of a structure, which errors call so.
+    /// Memory accounting of a structure; `name` appears in errors.
     pub fn structure(&self, name: &'static str) -> Structure<'_> {
         Structure::new(self.memory(), name)
     }
 
-    /// An error once the transaction is to stop: for what runs long without [`Environment::spend`].
+    /// Returns an error once the transaction is interrupted. For work that runs long without [`Environment::spend`].
     pub fn check(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
     }
 
-    /// An empty buffer, which may be kept for the next statement with [`Environment::keep`].
+    /// Takes an empty buffer; [`Environment::keep`] gives it back for reuse.
     #[inline]
     pub(crate) fn buffer(&self) -> Vec<u8> {
         let buffer = self.buffer.take();
         if buffer.capacity() == 0 { Vec::with_capacity(BUFFER_BYTES) } else { buffer }
     }
 
-    /// Keeps a buffer.
+    /// Gives a buffer back.
     #[inline]
     pub(crate) fn keep(&self, mut buffer: Vec<u8>) {
         buffer.clear();
@@ -197,17 +196,17 @@ impl Environment {
         mixed ^ (mixed >> 31)
     }
 
-    /// Where the random numbers stand, to go back there with [`Environment::rewind`].
+    /// State of the random numbers, for [`Environment::rewind`].
     pub(crate) fn mark(&self) -> u64 {
         self.random.get()
     }
 
-    /// Gives the same random numbers again: to do the same to every copy of a replicated table.
+    /// Restores the state of the random numbers, so that every copy of a replicated table gets the same values.
     pub(crate) fn rewind(&self, mark: u64) {
         self.random.set(mark);
     }
 
-    /// At least 0 and less than 1.
+    /// A random number in [0, 1).
     pub fn random_float(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit a float")]
         let mantissa = (self.random() >> 11) as f64;
@@ -219,7 +218,7 @@ impl Environment {
         random_uuid(u128::from(self.random()) << 64 | u128::from(self.random()))
     }
 
-    /// Takes steps off the budget: one for each row that is read or written, with which the row before is done.
+    /// Takes steps off the budget, one for each row that is read or written. Ends the row before.
     #[inline]
     pub fn spend(&self, steps: u64) -> Result<()> {
         match self.steps_left.get().checked_sub(steps) {

@@ -1,4 +1,4 @@
-//! The value of an expression.
+//! Evaluation of expressions.
 
 use std::cmp::Ordering;
 
@@ -9,28 +9,28 @@ use super::function::{cased_bytes, make_text};
 use super::{Comparison, Environment, Expr, Like, Pattern, TABLES_MAX};
 use crate::rows::Rows;
 
-/// What an expression reads.
+/// Inputs of an expression.
 #[derive(Clone, Copy)]
 pub struct Frame<'a> {
-    /// The rows of the tables, by slot.
+    /// Rows of the tables, by slot.
     pub sources: [Source<'a>; TABLES_MAX],
-    /// Parameters, of the types that binding found.
+    /// Parameters, with the types derived at binding.
     pub parameters: &'a [Value],
-    /// Values that an earlier stage computed.
+    /// Values computed by an earlier stage.
     pub computed: &'a [Value],
-    /// Time, random numbers, budget.
+    /// Time, random numbers and budget.
     pub environment: &'a Environment,
 }
 
-/// A row from wherever it comes.
+/// A row in one of its representations.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
-    /// All NULL: an outer join found nothing, or nothing was read yet.
+    /// All NULL: an outer join found no match, or nothing was read yet.
     Nothing,
     Row(Row<'a>),
     /// A row that is about to be inserted.
     New(&'a [ValueRef<'a>]),
-    /// A row with changes that are about to be made.
+    /// A row with pending changes.
     Changed(Row<'a>, &'a [(usize, ValueRef<'a>)]),
 }
 
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A value that is borrowed where it can be.
+/// A value, borrowed where possible.
 #[derive(Debug, Clone)]
 pub enum Evaluated<'a> {
     Ref(ValueRef<'a>),
@@ -65,7 +65,7 @@ impl Evaluated<'_> {
         }
     }
 
-    /// The value itself; a copy is counted as a text of the row.
+    /// The owned value; a copy is counted as a text of the row.
     pub fn into_value(self, environment: &Environment) -> Result<Value> {
         Ok(match self {
             Self::Ref(value) => {
@@ -89,7 +89,7 @@ impl<'a> Frame<'a> {
         Self { sources: [Source::Nothing; TABLES_MAX], parameters, computed: &[], environment }
     }
 
-    /// The same frame with a row in a slot.
+    /// Puts a row into a slot.
     #[inline]
     pub fn set(&mut self, slot: usize, source: Source<'a>) {
         if let Some(place) = self.sources.get_mut(slot) {
@@ -127,7 +127,7 @@ impl Expr {
         }
     }
 
-    /// The value if that is an integer which is there already; `None` if [`Expr::evaluate`] has to say what it is.
+    /// The value, if it is an integer that needs no evaluation; otherwise `None`.
     #[inline]
     pub fn integer(&self, frame: &Frame<'_>) -> Option<i64> {
         match self {
@@ -156,7 +156,7 @@ impl Expr {
         }
     }
 
-    /// Of what is neither a parameter nor a column, which most are.
+    /// [`Self::evaluate`] for all but parameters and columns, the most frequent expressions.
     fn evaluate_other<'a>(&'a self, frame: &Frame<'a>) -> Result<Evaluated<'a>> {
         Ok(match self {
             Self::Column { .. } | Self::Parameter(_) => return self.evaluate(frame),
@@ -205,7 +205,7 @@ impl Expr {
                 frame.environment.text(inner.get().text_bytes_max())?;
                 let value = cast(inner.get(), *to)?;
                 if let Value::Jsonb(document) = &value {
-                    // How long it would be was not known before.
+                    // Its length was not known before.
                     frame.environment.text(document.len())?;
                 }
                 Evaluated::Owned(value)
@@ -232,7 +232,7 @@ fn compare(comparison: Comparison, sides: &[Expr; 2], frame: &Frame<'_>) -> Resu
     })
 }
 
-/// A parameter of another kind than binding expected.
+/// The error for operands that do not compare: a parameter of another kind than binding expected.
 fn incomparable(left: ValueRef<'_>, right: ValueRef<'_>) -> Error {
     let name = |value: ValueRef<'_>| value.data_type().unwrap_or(DataType::Text);
     Class::UndefinedFunction.error(format_args!("{} and {} do not compare", name(left), name(right)))

@@ -1,4 +1,4 @@
-//! Functions of one row.
+//! Scalar functions.
 
 use smallvec::SmallVec;
 use thermocline_types::{self as types, Class, DataType, Error, MICROS_PER_DAY, Result, Value, ValueRef};
@@ -6,7 +6,7 @@ use thermocline_types::{self as types, Class, DataType, Error, MICROS_PER_DAY, R
 use super::evaluate::{Evaluated, Frame};
 use super::{Comparison, Environment, Expr};
 
-/// The longest text that a function makes.
+/// Limit on bytes of a text that a function returns.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
 macro_rules! functions {
@@ -15,12 +15,12 @@ macro_rules! functions {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Function {
             $($name,)*
-            /// One whose result follows from its arguments alone.
+            /// A function that depends on its arguments only.
             Of(types::Function),
         }
 
         impl Function {
-            /// The function of this name that takes so many arguments.
+            /// The function with this name and number of arguments.
             pub fn named(name: &str, arguments: usize) -> Option<Self> {
                 match name {
                     $($($text)|+ if ($least..=$most).contains(&arguments) => Some(Self::$name),)*
@@ -58,13 +58,13 @@ functions! {
     Uuid "gen_random_uuid" | "uuid" 0..0,
 }
 
-/// What a function takes and gives, for binding.
+/// Argument and result types of a function.
 pub(crate) enum Signature {
-    /// Arguments of these types; the last one repeats.
+    /// Argument types, of which the last one repeats, and the result type.
     Fixed(&'static [DataType], DataType),
-    /// All arguments of one type, which is the result's.
+    /// All arguments have one type, which is the result type.
     Alike,
-    /// What `thermocline-types` says.
+    /// The signature in `thermocline-types`.
     Of(types::Function),
 }
 
@@ -90,22 +90,22 @@ impl Function {
         }
     }
 
-    /// Whether a function of text is one of bytes, too, with so many arguments.
+    /// Whether this text function also takes bytes, with this number of arguments.
     pub const fn is_of_bytes(self, arguments: usize) -> bool {
         match self {
             Self::Position | Self::Substring => true,
-            // There is none that trims spaces.
+            // Bytes have no default trim characters.
             Self::Trim | Self::TrimLeft | Self::TrimRight => arguments == 2,
             _ => false,
         }
     }
 
-    /// Whether it gives another value at each call.
+    /// Whether each call gives another value.
     pub const fn is_volatile(self) -> bool {
         matches!(self, Self::Random | Self::Uuid)
     }
 
-    /// Whether it gives the transaction's time.
+    /// Whether it depends on the time of the transaction.
     pub const fn is_of_time(self) -> bool {
         matches!(self, Self::LocalNow | Self::Now | Self::CurrentDate)
     }
@@ -159,7 +159,7 @@ impl Function {
         }
     }
 
-    /// Of bytes as of a text with a character for each.
+    /// Evaluates a text function on bytes, one character for each byte.
     fn of_bytes(
         self,
         bytes: &[u8],
@@ -256,7 +256,7 @@ fn integer(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Counts a text that is about to be made, unless it is too long.
+/// Counts a text that is about to be made; an error if it is too long.
 #[inline]
 pub(super) fn make_text(environment: &Environment, bytes: usize) -> Result<()> {
     if bytes > TEXT_BYTES_MAX {
@@ -270,7 +270,7 @@ fn too_long() -> Error {
     Class::LimitExceeded.error(format_args!("a text of more than {TEXT_BYTES_MAX} bytes"))
 }
 
-/// Bytes of a text in another case: as many, or a few more where letters of two bytes become ones of three.
+/// Upper bound on bytes of a text in another case: letters of two bytes may become letters of three.
 pub(super) const fn cased_bytes(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.len() + text.len() / 2 }
 }
@@ -290,7 +290,7 @@ fn extreme<'a>(arguments: &'a [Expr], frame: &Frame<'a>, keep: Comparison) -> Re
     Ok(best)
 }
 
-/// Of so many arguments, none has to be put into a vector.
+/// Number of arguments that fit without a heap allocation.
 const ARGUMENTS: usize = 4;
 
 fn strict<'a>(function: types::Function, arguments: &'a [Expr], frame: &Frame<'a>) -> Result<Evaluated<'a>> {
@@ -305,7 +305,7 @@ fn characters_before(text: &str, at: usize) -> usize {
     text.get(..at).map_or(0, |before| before.chars().count())
 }
 
-/// `count` characters from the position `from`.
+/// `count` characters from position `from`, which starts at 0.
 fn characters(text: &str, from: usize, count: usize) -> &str {
     let mut starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     let Some(start) = starts.by_ref().nth(from) else { return "" };
@@ -313,7 +313,7 @@ fn characters(text: &str, from: usize, count: usize) -> &str {
     text.get(start..end).unwrap_or_default()
 }
 
-/// How many characters `left` and `right` keep: all but so many if the count is negative.
+/// Number of characters that `left` and `right` keep: `count`, or all but `-count` if it is negative.
 fn from_end(text: &str, count: i64) -> usize {
     match usize::try_from(count) {
         Ok(count) => count,
@@ -324,7 +324,7 @@ fn from_end(text: &str, count: i64) -> usize {
     }
 }
 
-/// Positions count from 1; what lies before 1 counts against the length.
+/// Positions start at 1; characters before 1 count against the length.
 fn substring<'t>(text: &'t str, from: i64, length: ValueRef<'_>) -> Result<&'t str> {
     let start = usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX);
     let count = match length {

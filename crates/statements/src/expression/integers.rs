@@ -1,36 +1,36 @@
-//! Expressions over integers, compiled.
+//! Compiled expressions over integers.
 
 use thermocline_tables::table::{HeapSize, IntegerPlace, Layout, allocated};
 use thermocline_types::{Operator, Value};
 
 use super::{Comparison, Expr};
 
-/// An expression whose columns, constants and results are integers, with its columns as places in the row's image.
+/// An expression whose columns, constants and results are integers; columns are places in the image of a row.
 ///
 /// ```text
 /// CASE WHEN a >= $1 THEN a - $1 ELSE 0 END
 ///     -> case [place of a >= parameter 1: place of a - parameter 1], constant 0
 /// ```
 ///
-/// It says nothing where there is another value on the way, such as NULL or a parameter that is a decimal, or an
-/// error: then the expression itself is evaluated. What operators and comparisons give is theirs to say in both.
+/// Its value is `None` if a value is not an integer, such as NULL or a decimal parameter, or if there is an error; then
+/// the original expression is evaluated. Both use the same operators and comparisons.
 #[derive(Debug, Clone)]
 pub(crate) struct IntegerExpr(Node);
 
 #[derive(Debug, Clone)]
 enum Node {
     Leaf(Leaf),
-    /// A result of two leaves, as most are, that has to be within a type.
+    /// The most frequent operation: on two leaves, with a result checked against the range of a type.
     Simple(Operator, [Leaf; 2], Bounds),
-    /// A result that has to be within a type.
+    /// An operation with a result checked against the range of a type.
     Apply(Operator, Box<[Node; 2]>, Bounds),
-    /// A value that has to be within a type.
+    /// A value checked against the range of a type.
     Within(Box<Node>, Bounds),
-    /// Branches, then what else.
+    /// Branches, then ELSE.
     Case(Box<[Branch]>, Box<Node>),
 }
 
-/// What is there without being computed.
+/// A value that needs no computation.
 #[derive(Debug, Clone, Copy)]
 enum Leaf {
     Column(IntegerPlace),
@@ -38,7 +38,7 @@ enum Leaf {
     Constant(i64),
 }
 
-/// The least and the largest integer of a type.
+/// Range of an integer type.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     least: i64,
@@ -52,12 +52,12 @@ struct Branch {
     result: Node,
 }
 
-/// How deep nodes are in one another at most.
+/// Limit on the nesting of nodes.
 const DEPTH_MAX: usize = 8;
 
 impl IntegerExpr {
-    /// Of an expression over the table in slot 0, whose rows have this layout; `None` if it is of anything but
-    /// integers.
+    /// Compiles an expression over the table in slot 0, whose rows have this layout; `None` if it involves other types,
+    /// or is too complex.
     pub fn new(expr: &Expr, layout: &Layout) -> Option<Self> {
         node(expr, layout, 0).map(Self)
     }
@@ -77,7 +77,7 @@ impl Bounds {
         (self.least <= number && number <= self.largest).then_some(number)
     }
 
-    /// What is within both.
+    /// Intersection of two ranges.
     fn and(self, other: Self) -> Self {
         Self { least: self.least.max(other.least), largest: self.largest.min(other.largest) }
     }
@@ -207,7 +207,7 @@ mod tests {
     use crate::expression::{Environment, Frame, Source};
     use crate::{Binder, define, parse_expression};
 
-    /// Compiled, it gives what the expression gives, or nothing.
+    /// The compiled expression gives the value of the expression, or `None`.
     #[test]
     fn compiled_or_evaluated_the_value_is_the_same() {
         let sql =

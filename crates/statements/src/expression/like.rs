@@ -2,7 +2,7 @@
 
 use thermocline_types::{Class, Result};
 
-/// A pattern of `LIKE`, taken apart.
+/// A parsed `LIKE` pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern {
     tokens: Vec<Token>,
@@ -18,17 +18,17 @@ enum Token {
 }
 
 impl Pattern {
-    /// Bytes of memory that a pattern takes at most while it is parsed: its list of tokens doubles.
+    /// Upper bound on bytes of memory while the pattern is parsed, when its list of tokens doubles.
     pub const fn bytes_of(pattern: &str) -> usize {
         pattern.len().saturating_mul(3 * size_of::<Token>())
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.tokens.capacity() * size_of::<Token>()
     }
 
-    /// `escape` is the character that takes the next one's meaning away; `None` if there is none.
+    /// Parses a pattern; `escape` makes the character after it a literal.
     pub fn parse(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<Self> {
         let mut tokens = Vec::new();
         let mut characters = pattern.chars();
@@ -49,9 +49,9 @@ impl Pattern {
         Ok(Self { tokens })
     }
 
-    /// Whether the text matches; for a pattern that ignores case, text in lower case.
+    /// Whether the text matches. If the pattern ignores case, the text must be in lower case.
     pub fn matches(&self, text: &str) -> bool {
-        // Where to go on when what follows the last % does not fit: one character further.
+        // Where to retry, one character further, if the tokens after the last % do not match.
         let mut retry: Option<(&[Token], std::str::Chars<'_>)> = None;
         let (mut tokens, mut rest) = (self.tokens.as_slice(), text.chars());
         loop {
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(Pattern::parse("a\\", Some('\\'), false).unwrap_err().sqlstate(), "22025");
     }
 
-    /// No pattern takes exponential time.
+    /// Matching does not take exponential time.
     #[test]
     fn many_wildcards() {
         let pattern = Pattern::parse(&"%a".repeat(50), None, false).unwrap();

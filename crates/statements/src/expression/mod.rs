@@ -1,8 +1,8 @@
-//! Expressions with names and types resolved, and their values.
+//! Bound expressions and their evaluation.
 //!
-//! An expression is bound once (by [`bind`](super::bind)) and evaluated many times. Integers, decimals and floats are
-//! told apart when it is evaluated, because a parameter may be any of them; types are for checking, for the range of
-//! integers, for the result's columns, and for choosing indexes.
+//! An expression is bound once (by [`bind`](super::bind)) and evaluated many times. Evaluation distinguishes integers,
+//! decimals and floats dynamically, because a parameter may be any of them; static types serve for checks, ranges of
+//! integers, result columns, and the choice of indexes.
 
 mod environment;
 mod evaluate;
@@ -20,7 +20,7 @@ pub(crate) use function::{Function, Signature};
 pub(crate) use integers::IntegerExpr;
 pub(crate) use like::Pattern;
 
-/// How many tables one statement can read.
+/// Limit on tables of a statement.
 pub(crate) const TABLES_MAX: usize = 4;
 
 /// A bound expression.
@@ -51,7 +51,7 @@ pub enum Expr {
     /// Value, then list.
     In(Box<Expr>, Vec<Expr>),
     Like(Box<Like>),
-    /// Conditions with their results, then what else.
+    /// Conditions with their results, then ELSE.
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Cast(Box<Expr>, DataType),
     Call(Function, Vec<Expr>),
@@ -80,7 +80,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// With the sides exchanged.
+    /// The comparison with its sides exchanged.
     pub fn mirrored(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -91,7 +91,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it is true of a left side that is less, equal or greater.
+    /// Whether the comparison holds for operands in this order.
     pub fn is(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order == Ordering::Equal,
@@ -116,7 +116,7 @@ impl Comparison {
 }
 
 impl Expr {
-    /// Calls `visit` for this expression and all in it, the outer first.
+    /// Calls `visit` for this expression and all its parts, outer ones first.
     pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);
         match self {
@@ -152,7 +152,7 @@ impl Expr {
         }
     }
 
-    /// Which slots of the frame it reads, as bits.
+    /// Slots of the frame that it reads, as bits.
     pub fn slots(&self) -> u32 {
         let mut slots = 0;
         self.walk(&mut |part| {
@@ -163,14 +163,14 @@ impl Expr {
         slots
     }
 
-    /// Whether it gives another value each time, though nothing that it reads changed.
+    /// Whether repeated evaluation on the same inputs may give other values.
     pub fn is_volatile(&self) -> bool {
         let mut volatile = false;
         self.walk(&mut |part| volatile |= matches!(part, Self::Call(function, _) if function.is_volatile()));
         volatile
     }
 
-    /// Whether it follows from parameters alone, before there is a transaction.
+    /// Whether it depends on parameters only, and so can be evaluated before there is a transaction.
     pub fn is_of_parameters(&self) -> bool {
         let mut timeless = true;
         self.walk(&mut |part| timeless &= !matches!(part, Self::Call(function, _) if function.is_of_time()));
@@ -184,7 +184,7 @@ impl Expr {
         constant
     }
 
-    /// Calls `change` for this expression and, where that says so, for all in it.
+    /// Calls `change` for this expression and, if that returns true, for its parts.
     pub fn rewrite(&mut self, change: &mut impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
         if !change(self)? {
             return Ok(());

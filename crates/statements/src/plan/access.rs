@@ -1,4 +1,4 @@
-//! Which index finds the rows of a table.
+//! Choice of the access path of a table.
 
 use thermocline_tables::key::KeyColumn;
 use thermocline_tables::schema::{IndexDefinition, IndexId, IndexKind, TableDefinition};
@@ -12,18 +12,18 @@ use crate::expression::{Comparison, Expr};
 pub(crate) enum Access {
     /// Every row in the order of tuple ids.
     Scan,
-    /// Rows with one whole key; at most one if the index is unique.
+    /// Rows with one complete key; at most one if the index is unique.
     Key { index: IndexId, parts: Vec<KeyPart>, unique: bool, kind: IndexKind },
     /// Rows whose key begins with `parts` and goes on between bounds, in the order of the index.
     Range { index: IndexId, parts: Vec<KeyPart>, bounds: Option<Bounds>, reverse: bool },
-    /// Rows of several keys or ranges of one index, each row once, in the order of the index; of a hash index, whole
+    /// Rows of several keys or ranges of one index, each row once, in the order of the index; of a hash index, complete
     /// keys in the order of their bytes.
     Union { index: IndexId, kind: IndexKind, ranges: Vec<KeyRange>, reverse: bool },
 }
 
 impl Access {
-    /// The key of a row in a hash index. Only such look-ups are read ahead: their keys lie anywhere, while those of
-    /// an ordered index share most of their way.
+    /// The key of a unique look-up in a hash index. Only these are read ahead: their keys are scattered, while descents
+    /// of an ordered index share most of their path.
     pub fn hashed_key(&self) -> Option<(IndexId, &[KeyPart])> {
         match self {
             Self::Key { index, parts, unique: true, kind: IndexKind::Hash } => Some((*index, parts)),
@@ -32,14 +32,14 @@ impl Access {
     }
 }
 
-/// A column of a key and the value it must have.
+/// A key column and its required value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeyPart {
     pub column: KeyColumn,
     pub value: Expr,
 }
 
-/// A column of a key and the values of which it must have one.
+/// A key column and its permitted values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PartValues {
     pub column: KeyColumn,
@@ -54,23 +54,23 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// How many beginnings of keys it is.
+    /// Number of key prefixes.
     pub fn keys(&self) -> usize {
         self.parts.iter().map(|part| part.values.len()).fold(1, usize::saturating_mul)
     }
 }
 
-/// Between which values a column must be; with either bound NULL is not.
+/// Range of a column; either bound excludes NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
     pub column: KeyColumn,
-    /// The value, and whether it is itself within.
+    /// The limit, and whether it is inclusive.
     pub low: Option<(Expr, bool)>,
     pub high: Option<(Expr, bool)>,
 }
 
 impl Bounds {
-    /// Of the comparisons of a column; `None` if there are none.
+    /// Makes bounds from the comparisons of a column; `None` if there are none.
     pub(super) fn of(column: KeyColumn, low: Option<&Sarg<'_>>, high: Option<&Sarg<'_>>) -> Option<Self> {
         let limit = |sarg: &Sarg<'_>| {
             let inclusive = matches!(sarg.comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
@@ -80,26 +80,26 @@ impl Bounds {
     }
 }
 
-/// A column that rows are wanted in the order of; NULL where PostgreSQL puts it by itself.
+/// A column of the wanted order, with NULLs where PostgreSQL puts them by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OrderColumn {
     pub column: usize,
     pub descending: bool,
 }
 
-/// A way to find rows, compared by its score.
+/// A candidate access path, compared by its score.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
     pub access: Access,
-    /// Which conjuncts it makes true, by position.
+    /// Positions of the conjuncts that it fulfils.
     pub used: Vec<usize>,
-    /// Larger is better; 0 is a scan.
+    /// Larger is better; a scan has 0.
     pub score: u32,
     /// Whether rows come in the wanted order.
     pub ordered: bool,
 }
 
-/// The best access path of the table in `slot`, given conjuncts and the slots that are known before.
+/// The best access path of the table in `slot`, given the conjuncts and the slots whose rows are known.
 pub(super) fn choose(
     table: &TableDefinition,
     slot: usize,
@@ -110,13 +110,13 @@ pub(super) fn choose(
     let terms = Terms::of(conjuncts, slot, known, Term::Conjunct);
     let wanted = order.unwrap_or_default();
     let scan = Choice { access: Access::Scan, used: Vec::new(), score: 0, ordered: wanted.is_empty() };
-    // A volatile condition would be evaluated a different number of times, so no unions.
+    // No unions with volatile conditions: they would be evaluated a different number of times.
     let unions = !conjuncts.iter().any(Expr::is_volatile);
     let choices = table.indexes.iter().flat_map(|index| {
         let union = unions.then(|| union(table, index, conjuncts, &terms, (slot, known), order));
         [of_index(table, index, &terms, order), union.flatten()]
     });
-    // The first of equals: the primary key before others.
+    // The first of equals wins: the primary key before others.
     choices.flatten().fold(scan, |best, next| if next.score > best.score { next } else { best })
 }
 
@@ -140,7 +140,7 @@ fn of_index(
         let score = if index.unique { 100_000 } else { 50_000 };
         let ordered = index.unique || order.unwrap_or_default().is_empty();
         let (index, unique, kind) = (index.id, index.unique, index.kind);
-        // The columns behind a whole key of an ordered index are none, so it is no order either.
+        // A complete key leaves no columns that could give an order.
         let used = positions(&used);
         return Some(Choice { access: Access::Key { index, parts, unique, kind }, used, score, ordered });
     }
@@ -188,7 +188,7 @@ pub(super) fn is_backward(direction: Direction) -> bool {
     direction == Direction::Backward
 }
 
-/// In which direction the index behind its first `equal` columns gives the wanted order, if it does.
+/// The direction in which the index, behind its first `equal` columns, gives the wanted order; `None` if it does not.
 pub(super) fn direction(
     (index, key_columns): (&IndexDefinition, &[KeyColumn]),
     equal: usize,
@@ -200,7 +200,7 @@ pub(super) fn direction(
     let mut found = None;
     for wanted in order.iter().filter(|wanted| !constant(wanted.column)) {
         let Some(key) = keys.next() else {
-            // A whole unique key leaves nothing to order, unless a NULL in it lets several rows share it.
+            // A complete unique key leaves nothing to order, unless several rows share it because of a NULL.
             let distinct = index.unique && !key_columns.iter().skip(equal).any(|column| column.nullable);
             return found.filter(|_| distinct);
         };

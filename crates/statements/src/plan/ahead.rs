@@ -1,4 +1,4 @@
-//! Reading ahead for the runs of a batch, and for the rows of a join.
+//! Read-ahead for the runs of a batch and the rows of a join.
 
 use thermocline_tables::partition::Scope;
 use thermocline_tables::schema::IndexId;
@@ -10,11 +10,11 @@ use super::key::push_parts;
 use super::{Routing, Step};
 use crate::expression::{Environment, Frame, Source};
 
-/// Brings what a step will look up in a hash index with each set of parameters into the processor's caches.
+/// Prefetches the hash index look-ups of a step, for all sets of parameters, into the processor's caches.
 ///
-/// A row lies behind four reads, each of which follows from the one before: the index's bucket, its entry, the
-/// locator, the row. Rows of a large table are in no cache, so that one look-up after the other waits four times
-/// for memory. Here each of the four is done for all sets before the next one is.
+/// A look-up takes four dependent reads: bucket of the index, entry, locator, row. In a large table each misses the
+/// cache, so sequential look-ups wait for memory four times each. Here each of the four reads is issued for all sets
+/// before the next.
 pub(crate) fn read_ahead<P: AsRef<[Value]>>(
     step: &Step,
     routing: &Routing,
@@ -26,13 +26,13 @@ pub(crate) fn read_ahead<P: AsRef<[Value]>>(
     let mut keys = Keys::new(environment.buffer());
     for parameters in sets {
         let frame = Frame::new(parameters.as_ref(), environment);
-        // What fails will fail again where it is looked up.
+        // Errors recur at the look-up.
         let _ = keys.push(|key| push_parts(key, parts, &frame));
     }
     match routing {
-        // Every copy has them.
+        // Every copy has the rows.
         Routing::Any => scope.any()?.0.table(step.table.id)?.read_ahead(index, &keys)?,
-        // Where a key does not belong it is not found.
+        // Keys of other partitions are not found.
         _ => {
             for partition in scope.members() {
                 partition.table(step.table.id)?.read_ahead(index, &keys)?;
@@ -43,7 +43,7 @@ pub(crate) fn read_ahead<P: AsRef<[Value]>>(
     Ok(())
 }
 
-/// The step of a join behind another one, of which a row is looked up in a hash index.
+/// The next step of a join, if its row is looked up in a hash index.
 #[derive(Clone, Copy)]
 pub(super) struct Next<'a> {
     table: &'a Table,
@@ -52,12 +52,12 @@ pub(super) struct Next<'a> {
 }
 
 impl<'a> Next<'a> {
-    /// `None` if nothing is read ahead for it.
+    /// `None` if the step is not read ahead.
     pub fn of(step: &'a Step, table: &'a Table) -> Option<Self> {
         step.access.hashed_key().map(|(index, parts)| Self { table, index, parts })
     }
 
-    /// The same for rows of the step before: brings them, and what is looked up for each, into the caches.
+    /// Prefetches rows of the step before, and the look-up of this step for each of them.
     pub fn read_ahead(self, step: &Step, table: &'a Table, ids: &[TupleId], frame: &mut Frame<'a>) -> Result<()> {
         table.read_rows_ahead(ids);
         let mut keys = Keys::new(frame.environment.buffer());

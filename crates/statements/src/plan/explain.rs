@@ -1,4 +1,4 @@
-//! Plans as text.
+//! Text of plans.
 
 use std::fmt::Write;
 

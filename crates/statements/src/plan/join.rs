@@ -1,4 +1,4 @@
-//! In which order tables are joined.
+//! Join order.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::access::{Access, Choice, OrderColumn, choose};
 use super::{Step, conjuncts};
 use crate::expression::Expr;
 
-/// A table of FROM as it was written; its position is its slot.
+/// A table of FROM, in written order; its position is its slot.
 #[derive(Debug, Clone)]
 pub(crate) struct Joined {
     pub table: Arc<TableDefinition>,
@@ -27,8 +27,8 @@ pub(crate) struct JoinPlan {
     pub ordered: bool,
 }
 
-/// Finds an order in which every table but the first is found by an index. `order` are the columns of one
-/// slot that rows are wanted in the order of.
+/// Finds a join order in which an index finds every table but the first. `order` is the wanted order: columns of one
+/// slot.
 pub(crate) fn plan_joins(
     tables: &[Joined],
     condition: Option<Expr>,
@@ -39,7 +39,7 @@ pub(crate) fn plan_joins(
         let sequence: Vec<usize> = (0..tables.len()).collect();
         return in_sequence(tables, &filters, &sequence, order);
     }
-    // Inner joins: ON is as good as WHERE.
+    // For inner joins, ON is equivalent to WHERE.
     let filters: Vec<Expr> = tables.iter().flat_map(|table| table.on.iter().cloned()).chain(filters).collect();
     let bare: Vec<Joined> = tables.iter().map(|table| Joined { on: Vec::new(), ..table.clone() }).collect();
     let of_slot = |slot: usize| order.filter(|(of, _)| *of == slot).map(|(_, columns)| columns);
@@ -62,7 +62,7 @@ pub(crate) fn plan_joins(
     }
 }
 
-/// From `start`, always the table that the best index finds.
+/// Greedy join order: from `start`, next is always the table with the best access path.
 fn greedy(tables: &[Joined], filters: &[Expr], start: usize) -> Vec<usize> {
     let mut sequence = vec![start];
     let mut known: u32 = 1 << start;
@@ -91,7 +91,7 @@ fn in_sequence(
     for &slot in sequence {
         let Some(joined) = tables.get(slot) else { continue };
         let now_known = known | 1 << slot;
-        // What decides on a match: ON, and for inner joins also what WHERE says and is known by now.
+        // Match conditions: ON, and for inner joins the terms of WHERE that can be evaluated by now.
         let mut on = joined.on.clone();
         let mut behind = Vec::new();
         for (filter, placed) in filters.iter().zip(&mut placed) {

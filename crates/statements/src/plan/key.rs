@@ -1,4 +1,4 @@
-//! Keys of look-ups, from values.
+//! Encoding of look-up keys.
 
 use std::ops::Bound;
 
@@ -8,7 +8,7 @@ use thermocline_types::{Result, Rounded, round_into};
 use super::access::{Bounds, KeyPart};
 use crate::expression::{Expr, Frame};
 
-/// Appends the key's values; false if no row can have them.
+/// Appends the values of a key; false if no row can have them.
 pub fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Result<bool> {
     for part in parts {
         if !push_value(key, part.column, &part.value, frame)? {
@@ -21,7 +21,7 @@ pub fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Re
 /// Appends the value of one column; false if no row can have it.
 #[inline]
 pub fn push_value(key: &mut Vec<u8>, column: KeyColumn, value: &Expr, frame: &Frame<'_>) -> Result<bool> {
-    // What most keys are made of.
+    // The fast path for most keys.
     if let Some(number) = value.integer(frame)
         && push_integer(key, column, number)
     {
@@ -34,7 +34,7 @@ pub fn push_value(key: &mut Vec<u8>, column: KeyColumn, value: &Expr, frame: &Fr
     }
 }
 
-/// Whether the key of a bound is itself within; every key that begins with it is as it is.
+/// Whether a bound is inclusive. Keys that begin with the key of the bound count like that key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edge {
     Within,
@@ -43,15 +43,14 @@ pub(super) enum Edge {
 
 pub(super) fn bound(edge: Edge, key: &[u8]) -> Bound<&[u8]> {
     match edge {
-        // All keys begin with nothing.
+        // The empty key is a prefix of all keys.
         Edge::Within if key.is_empty() => Bound::Unbounded,
         Edge::Within => Bound::Included(key),
         Edge::Without => Bound::Excluded(key),
     }
 }
 
-/// Appends the bounds of the column behind the prefix, which is in both keys; `None` if nothing is
-/// between them.
+/// Appends the bounds of the column behind the prefix, which both keys already hold; `None` if the range is empty.
 pub(super) fn range_bounds(
     bounds: Option<&Bounds>,
     from: &mut Vec<u8>,
@@ -60,7 +59,7 @@ pub(super) fn range_bounds(
 ) -> Result<Option<(Edge, Edge)>> {
     let Some(bounds) = bounds else { return Ok(Some((Edge::Within, Edge::Within))) };
     let column = bounds.column;
-    // Downwards, large values have small keys.
+    // In descending columns, large values have small keys.
     let (low_key, high_key) = if column.descending { (to, from) } else { (from, to) };
     let Some(low) = push_bound(low_key, column, bounds.low.as_ref(), true, frame)? else { return Ok(None) };
     let Some(high) = push_bound(high_key, column, bounds.high.as_ref(), false, frame)? else { return Ok(None) };
@@ -81,7 +80,7 @@ fn push_bound(
     let value = value.evaluate(frame)?;
     let (value, edge) = match round_into(value.get(), column.data_type)? {
         Rounded::Exact(value) => (value, if *inclusive { Edge::Within } else { Edge::Without }),
-        // The limit lies between this value and the next larger one.
+        // The limit lies between this value and the next larger value.
         Rounded::Below(value) => (value, if is_low { Edge::Without } else { Edge::Within }),
         Rounded::AboveAll if is_low => return Ok(None),
         Rounded::BelowAll if !is_low => return Ok(None),
@@ -95,7 +94,7 @@ fn push_bound(
     Ok(Some(edge))
 }
 
-/// The byte with which all values of a nullable column begin.
+/// Appends the first byte of the non-NULL values of a nullable column.
 fn push_not_null(key: &mut Vec<u8>, column: KeyColumn) {
     if column.nullable {
         key.push(if column.descending { 0xff } else { 0 });

@@ -1,4 +1,4 @@
-//! How rows are found: access paths, the order of joins, and partitions.
+//! Planning: access paths, join order, and partitions.
 
 mod access;
 mod ahead;
@@ -33,19 +33,19 @@ pub(crate) use walk::{Tables, all_hold, find_rows, walk};
 /// ```
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// Where its rows stand in the frame.
+    /// Slot of its rows in the frame.
     pub slot: usize,
     pub table: Arc<TableDefinition>,
     pub access: Access,
     /// `LEFT JOIN`: without a match, one row of NULLs.
     pub outer: bool,
-    /// What makes a row a match.
+    /// Match conditions.
     pub on: Vec<Expr>,
-    /// What must hold of the row behind an outer join, also of one of NULLs.
+    /// Conditions behind an outer join, which also apply to the row of NULLs.
     pub filter: Vec<Expr>,
 }
 
-/// The terms that AND joins at the top of a condition.
+/// The top-level conjuncts of a condition.
 pub fn conjuncts(condition: Expr) -> Vec<Expr> {
     match condition {
         Expr::And(terms) => terms.into_iter().flat_map(conjuncts).collect(),

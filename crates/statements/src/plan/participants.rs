@@ -1,4 +1,4 @@
-//! Which partitions a statement needs.
+//! Partitions that a statement needs.
 
 use thermocline_tables::PartitionHash;
 use thermocline_tables::partition::{Participants, Scope};
@@ -8,21 +8,21 @@ use super::Joined;
 use super::terms::terms_of;
 use crate::expression::{Comparison, Environment, Expr, Frame};
 
-/// How a statement's participants follow from its parameters.
+/// Rule for a statement's participants, given its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Routing {
     Any,
     All,
-    /// The partitions of these values, of which each row has one.
+    /// The partitions of these values; each row has one of them.
     Several(Vec<PartitionKey>),
-    /// The partition of all these values, which must be one.
+    /// The partition of all these values, which must be the same.
     One(Vec<PartitionKey>),
-    /// The same, of values that only rows to the right of a LEFT JOIN must have: those to its left are in
-    /// every partition, and stay where no row has the values.
+    /// [`Self::One`] for values that only rows to the right of a LEFT JOIN must have. The left table is replicated, and
+    /// its rows remain in the result even if no row has the values.
     OneOfOuter(Vec<PartitionKey>),
 }
 
-/// A value that a partition column must have.
+/// A required value of a partition column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PartitionKey {
     pub data_type: DataType,
@@ -30,7 +30,7 @@ pub(crate) struct PartitionKey {
 }
 
 impl PartitionKey {
-    /// The hash of its value; `None` if no row has it.
+    /// The hash of the value; `None` if no row can have it.
     pub fn hash(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
         self.hash_of(parameters, |value| {
             Ok(match round_into(value, self.data_type)? {
@@ -40,7 +40,7 @@ impl PartitionKey {
         })
     }
 
-    /// The hash of its value as a row stores it; `None` if it does not fit, which fails wherever it runs.
+    /// The hash of the value as stored in a row; `None` if it does not fit the column, which fails in every partition.
     pub fn hash_stored(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
         self.hash_of(parameters, |value| Ok(assign(value, self.data_type).ok().map(PartitionHash::of)))
     }
@@ -53,7 +53,7 @@ impl PartitionKey {
         if let Expr::Parameter(position) = &self.value
             && let Some(value) = parameters.get(*position)
         {
-            // What most tables are partitioned by.
+            // The fast path: most partition columns are integers.
             if let Value::Int(number) = value
                 && self.data_type.is_integer()
                 && self.data_type.holds(*number)
@@ -71,10 +71,10 @@ impl PartitionKey {
 }
 
 impl Routing {
-    /// Of a statement over these tables.
+    /// Derives the routing of a statement over these tables.
     ///
-    /// Tables that are joined by their partition columns have their rows in the same partitions. A query
-    /// that would join rows of different ones is not for this engine.
+    /// Tables that are joined on their partition columns are co-located. A query that would join rows of different
+    /// partitions is not supported by this engine.
     pub fn of(tables: &[Joined], filters: &[Expr]) -> Result<Self> {
         let inner: Vec<&Expr> =
             tables.iter().filter(|table| !table.outer).flat_map(|table| &table.on).chain(filters).collect();
@@ -107,7 +107,8 @@ impl Routing {
         })
     }
 
-    /// The hash of the one partition, which all values must belong to; `None` if no row can have them.
+    /// The hash of the single partition; an error if the values belong to different ones, and `None` if no row can have
+    /// them.
     pub fn one(&self, scope: &mut Scope<'_>, parameters: &[Value]) -> Result<Option<PartitionHash>> {
         let (Self::One(keys) | Self::OneOfOuter(keys)) = self else { return Ok(None) };
         let mut first = None;
@@ -121,8 +122,8 @@ impl Routing {
         Ok(first)
     }
 
-    /// Whether [`Routing::one`] surely gives the same with both sets of parameters: its only value is an integer that
-    /// is in both.
+    /// Whether [`Routing::one`] is known to give the same for both sets of parameters: its only value is a parameter
+    /// that is the same integer in both. May return false negatives.
     #[inline]
     pub fn is_same(&self, one: &[Value], other: &[Value]) -> bool {
         let Self::One(keys) = self else { return false };
@@ -133,7 +134,7 @@ impl Routing {
         }
     }
 
-    /// The hashes of the values of which each row has one.
+    /// The hashes of the values of [`Self::Several`], sorted and without duplicates.
     pub fn several(&self, parameters: &[Value]) -> Result<Vec<PartitionHash>> {
         let Self::Several(keys) = self else { return Ok(Vec::new()) };
         let mut hashes = keys.iter().filter_map(|key| key.hash(parameters).transpose()).collect::<Result<Vec<_>>>()?;
@@ -142,7 +143,7 @@ impl Routing {
         Ok(hashes)
     }
 
-    /// The participants with these parameters.
+    /// The participants for these parameters.
     pub fn participants(&self, parameters: &[Value]) -> Result<Participants> {
         Ok(match self {
             Self::Any => Participants::Any,
@@ -151,7 +152,7 @@ impl Routing {
             Self::One(keys) | Self::OneOfOuter(keys) => {
                 match keys.first().map(|key| key.hash(parameters)).transpose()? {
                     Some(Some(hash)) => Participants::One(hash),
-                    // No row has the value, so that all partitions find the same.
+                    // No row has the value, so any partition gives the result.
                     _ => Participants::Any,
                 }
             }
@@ -159,12 +160,12 @@ impl Routing {
     }
 }
 
-/// Partition columns whose rows are known to lie together.
+/// Partition columns of co-located rows.
 struct Tied {
     columns: Vec<Place>,
-    /// Values that they must have; all of the same hash, or it is seen when it runs.
+    /// Values that they must have. Runs check that these belong to one partition.
     keys: Vec<PartitionKey>,
-    /// Whether all of them are of tables to the right of a LEFT JOIN.
+    /// Whether all columns belong to tables to the right of a LEFT JOIN.
     outer: bool,
 }
 
@@ -175,7 +176,7 @@ struct Place {
 }
 
 impl Tied {
-    /// The values of which each row must have one; the fewest that a condition says.
+    /// The shortest list of permitted values that a condition gives.
     fn several(&self, conditions: &[&Expr]) -> Option<Vec<PartitionKey>> {
         let of_column = |place: &Place| {
             let values = conditions.iter().filter_map(|term| one_of(term, &place.column)).min_by_key(Vec::len)?;
@@ -192,7 +193,7 @@ impl Tied {
         };
         let joined = self.columns.iter().any(together);
         match key {
-            // A constant of an outer join's ON does not hold of the rows on its left.
+            // A constant in ON of an outer join does not restrict the rows on the left.
             Some(key) if outer => {
                 let same = self.keys.iter().any(|known| known.value == key.value);
                 (joined || same).then_some(())?;
@@ -242,7 +243,7 @@ fn constant(conditions: &[&Expr], column: &Expr) -> Option<Expr> {
     })
 }
 
-/// The constants of which a column must equal one: of `IN`, or of an OR each side of which says so.
+/// The constants that a column may equal: those of `IN`, or of an OR whose sides all restrict the column.
 fn one_of(term: &Expr, column: &Expr) -> Option<Vec<Expr>> {
     match term {
         Expr::In(value, list) if **value == *column && list.iter().all(Expr::is_of_parameters) => Some(list.clone()),
@@ -260,7 +261,7 @@ fn one_of(term: &Expr, column: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// The constant that a column must equal because another column that it equals must.
+/// The constant that a column must equal transitively, through another column.
 fn through(conditions: &[&Expr], (column, data_type): (&Expr, DataType), tables: &[Joined]) -> Option<Expr> {
     let columns = tables.iter().enumerate().flat_map(|(slot, table)| {
         let alike =

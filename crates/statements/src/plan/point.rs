@@ -1,4 +1,4 @@
-//! Rows that are found one by one, by the whole key of a unique index.
+//! Point look-ups by the complete key of a unique index.
 
 use smallvec::SmallVec;
 use thermocline_tables::PartitionHash;
@@ -13,12 +13,12 @@ use super::{Routing, Step};
 use crate::expression::{Environment, Expr, Frame};
 
 impl Step {
-    /// Whether it finds at most one row, by what is known before the table is read.
+    /// Whether the step finds at most one row, by a unique key.
     pub fn is_point(&self) -> bool {
         !self.outer && matches!(self.access, Access::Key { unique: true, .. })
     }
 
-    /// The row of a point; what else must hold of it is not looked at.
+    /// Finds the row of a point look-up without checking other conditions.
     pub fn find_point(&self, table: &Table, frame: &Frame<'_>) -> Result<Option<TupleId>> {
         let Access::Key { index, parts, .. } = &self.access else { return Err(no_point()) };
         let mut key = frame.environment.buffer();
@@ -33,10 +33,10 @@ fn no_point() -> Error {
     Error::internal("a step that is no point")
 }
 
-/// Columns of a key that is made at once at most.
+/// Limit on columns of a key that is encoded directly from integers.
 const INTEGERS_MAX: usize = 4;
 
-/// The parameters of which a key is made, if it has few columns, all of type INTEGER, never NULL and ascending.
+/// The parameters that make up a key, if it has few columns, all INTEGER NOT NULL and ascending.
 fn integer_parameters(parts: &[KeyPart]) -> Option<SmallVec<[usize; INTEGERS_MAX]>> {
     let position = |KeyPart { column, value }: &KeyPart| match value {
         Expr::Parameter(position)
@@ -52,7 +52,7 @@ fn integer_parameters(parts: &[KeyPart]) -> Option<SmallVec<[usize; INTEGERS_MAX
     parts.iter().map(position).collect()
 }
 
-/// Adds the key of these parameters; false if one of them is no INTEGER.
+/// Adds the key of these parameters; false if one is not an INTEGER.
 #[inline]
 fn push_integers(keys: &mut Keys, positions: &[usize], parameters: &[Value]) -> bool {
     let mut key = [[0; size_of::<i32>()]; INTEGERS_MAX];
@@ -67,17 +67,17 @@ fn push_integers(keys: &mut Keys, positions: &[usize], parameters: &[Value]) -> 
     })
 }
 
-/// What a point finds with each of several sets of parameters, all in the same partition.
+/// Rows of point look-ups for several sets of parameters, all in one partition.
 pub(crate) struct Points {
-    /// Where it is; `None` for any partition.
+    /// Hash of the partition; `None` for any partition.
     hash: Option<PartitionHash>,
-    /// By set.
+    /// The row found for each set.
     pub ids: OfLookUps<Option<TupleId>>,
 }
 
 impl Points {
-    /// Finds the rows, whose index entries and images are waited for together. `None` if they are in several
-    /// partitions or something fails, which the runs one behind the other will tell.
+    /// Finds the rows with prefetching of index entries and images. `None` if they are in several partitions or on an
+    /// error, which sequential runs will report.
     pub fn find<P: AsRef<[Value]>>(
         step: &Step,
         routing: &Routing,

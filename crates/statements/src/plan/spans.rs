@@ -1,4 +1,4 @@
-//! Several keys and ranges of an index, each entry once.
+//! Spans of an index, for access to several keys and ranges.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use super::access::KeyRange;
 use super::key::{Edge, push_value, range_bounds};
 use crate::expression::Frame;
 
-/// Disjoint spans of an index, ascending: each from a key on, to below another one. Of a hash index, whose keys are
-/// not in their order, a span begins with each key.
+/// Ascending spans of an index: each from a key, inclusive, to another key, exclusive. [`Spans::merged`] makes them
+/// disjoint. For a hash index, which has no key order, each key begins a span.
 pub(super) struct Spans<'m> {
-    /// The keys, one behind the other.
+    /// Concatenated keys.
     bytes: Vec<u8>,
     spans: OfLookUps<Span>,
-    /// Of all this.
+    /// Memory accounting of the spans.
     memory: Structure<'m>,
 }
 
-/// Where the ends of a span are in the bytes.
+/// Places of the ends of a span in the bytes.
 #[derive(Debug, Clone)]
 struct Span {
     from: Range<usize>,
@@ -29,7 +29,7 @@ struct Span {
 }
 
 impl<'m> Spans<'m> {
-    /// Those of these ranges, with values as the frame has them. Ranges that meet or overlap are one span.
+    /// The spans of these ranges, with values evaluated in the frame.
     pub fn of(ranges: &[KeyRange], frame: &Frame<'m>) -> Result<Self> {
         let memory = frame.environment.structure("keys to look up");
         let mut spans = Self { bytes: Vec::with_capacity(32 * ranges.len()), spans: OfLookUps::new(), memory };
@@ -42,7 +42,7 @@ impl<'m> Spans<'m> {
         Ok(spans)
     }
 
-    /// Joins what meets or overlaps.
+    /// Merges spans that touch or overlap.
     #[must_use]
     pub fn merged(mut self) -> Self {
         let bytes = &self.bytes;
@@ -60,11 +60,11 @@ impl<'m> Spans<'m> {
         self
     }
 
-    /// Adds every combination of the values of the parts.
+    /// Adds the spans of all combinations of values of the parts.
     fn add(&mut self, range: &KeyRange, frame: &Frame<'_>) -> Result<()> {
         let (mut low, mut high) = (Vec::new(), Vec::new());
         let Some(edges) = range_bounds(range.bounds.as_ref(), &mut low, &mut high, frame)? else { return Ok(()) };
-        // The values of all parts, each once encoded.
+        // The values of all parts, each encoded once.
         let mut encoded = Vec::new();
         let mut parts = Vec::with_capacity(range.parts.len());
         for part in &range.parts {
@@ -82,7 +82,7 @@ impl<'m> Spans<'m> {
         }
         let mut prefix = Vec::with_capacity(32);
         let combinations: usize = parts.iter().map(|values| values.len()).product();
-        // Each byte of a value is in as many keys as there are values of the other parts.
+        // Each value is in as many keys as there are combinations of the other parts.
         let of_values: usize = parts
             .iter()
             .map(|values| {
@@ -96,7 +96,7 @@ impl<'m> Spans<'m> {
         self.spans.reserve(combinations);
         for number in 0..combinations {
             prefix.clear();
-            // The digits of the number, each part being one.
+            // The combination's number in mixed radix, with one digit for each part.
             let mut rest = number;
             for values in &parts {
                 let value = values.get(rest % values.len()).and_then(|place| encoded.get(place.clone()));
@@ -108,14 +108,14 @@ impl<'m> Spans<'m> {
         Ok(())
     }
 
-    /// Adds the keys that begin with a prefix and go on between these edges.
+    /// Adds the span of keys that begin with a prefix and continue between these edges.
     fn push(&mut self, prefix: &[u8], low: (Edge, &[u8]), high: (Edge, &[u8])) {
         let mut end = |(edge, limit): (Edge, &[u8]), behind: Edge| {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(prefix);
             self.bytes.extend_from_slice(limit);
             if edge == behind {
-                // All keys that begin with these bytes are on the other side.
+                // The end lies behind all keys that begin with these bytes.
                 let mut key = self.bytes.split_off(start);
                 let found = successor(&mut key);
                 self.bytes.extend_from_slice(&key);
@@ -136,13 +136,13 @@ impl<'m> Spans<'m> {
         self.spans.len()
     }
 
-    /// A span: the key that it begins with, and the one that it ends before; `None` if it has no end.
+    /// A span: its first key, inclusive, and its end, exclusive; `None` if it has no end.
     pub fn get(&self, place: usize) -> (&[u8], Option<&[u8]>) {
         let at = |place: &Range<usize>| self.bytes.get(place.clone()).unwrap_or_default();
         self.spans.get(place).map_or((&[], None), |span| (at(&span.from), span.to.as_ref().map(at)))
     }
 
-    /// The keys with which spans begin, each once.
+    /// The first keys of the spans, without duplicates.
     pub fn keys(&self) -> OfLookUps<&[u8]> {
         let mut keys: OfLookUps<&[u8]> = (0..self.len()).map(|place| self.get(place).0).collect();
         keys.dedup();

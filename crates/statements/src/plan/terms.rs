@@ -1,8 +1,8 @@
-//! What a condition says of the columns of one table, for choosing an index.
+//! Index-usable terms of a condition.
 
 use crate::expression::{Comparison, Expr};
 
-/// Conditions on columns of one table that hold together: the terms of an AND.
+/// Index-usable terms of an AND over columns of one table.
 #[derive(Clone)]
 pub(super) struct Terms<'c> {
     pub comparisons: Vec<Sarg<'c>>,
@@ -12,7 +12,7 @@ pub(super) struct Terms<'c> {
 /// `column comparison value`, with a value that is known before the table is read.
 #[derive(Clone, Copy)]
 pub(super) struct Sarg<'c> {
-    /// The term that says so.
+    /// Origin of the comparison.
     pub term: Term,
     pub column: usize,
     pub comparison: Comparison,
@@ -27,18 +27,18 @@ pub(super) struct List<'c> {
     pub values: &'c [Expr],
 }
 
-/// Which term of a condition.
+/// Reference to a term of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Term {
-    /// One of those that AND joins at the top, by position.
+    /// A top-level conjunct, by position.
     Conjunct(usize),
-    /// One of an alternative: a side of the OR that is read.
+    /// A term of the side of an OR that is being considered, by position.
     OfAlternative(usize),
 }
 
 impl<'c> Terms<'c> {
-    /// What the terms of an AND say of the table in `slot`; `known` are the slots whose rows are there before. `name`
-    /// makes the term of a position.
+    /// Extracts the terms for the table in `slot` from conjuncts; `known` are the slots whose rows are known. `name`
+    /// makes the [`Term`] of a position.
     pub fn of(conjuncts: &'c [Expr], slot: usize, known: u32, name: impl Fn(usize) -> Term) -> Self {
         let mut terms = Self { comparisons: Vec::new(), lists: Vec::new() };
         for (position, conjunct) in conjuncts.iter().enumerate() {
@@ -71,7 +71,7 @@ impl<'c> Terms<'c> {
         }
     }
 
-    /// The same and what an alternative says.
+    /// These terms together with those of an alternative.
     pub fn and(&self, alternative: Self) -> Self {
         let mut both = alternative;
         both.comparisons.extend_from_slice(&self.comparisons);
@@ -79,18 +79,18 @@ impl<'c> Terms<'c> {
         both
     }
 
-    /// The equation of a column.
+    /// The equality comparison of a column.
     pub fn equal(&self, column: usize) -> Option<&Sarg<'c>> {
         self.comparisons.iter().find(|sarg| sarg.column == column && sarg.comparison == Comparison::Equal)
     }
 
-    /// The first comparison of a column that is one of these two.
+    /// The first comparison of a column with one of these two operators.
     pub fn bound(&self, column: usize, comparisons: [Comparison; 2]) -> Option<&Sarg<'c>> {
         self.comparisons.iter().find(|sarg| sarg.column == column && comparisons.contains(&sarg.comparison))
     }
 }
 
-/// The terms that AND joins at the top of one side of an OR, without copying them.
+/// The top-level conjuncts of one side of an OR.
 pub fn terms_of(alternative: &Expr) -> &[Expr] {
     match alternative {
         Expr::And(terms) => terms,

@@ -7,8 +7,8 @@ use super::access::{Access, Bounds, Choice, KeyRange, OrderColumn, PartValues, d
 use super::terms::{Term, Terms, terms_of};
 use crate::expression::{Comparison, Expr};
 
-/// Keys of a range at most that the lists of several columns make together. The list of one column may be as long as it
-/// was written; where more lists would pass this, the columns behind are left to the filter.
+/// Limit on keys of a range from lists of several columns. A single list may have any length; a further list that would
+/// exceed the limit is left to the filter, as are the columns behind it.
 const PRODUCT_MAX: usize = 4096;
 
 /// The best access of an index to the rows of several keys or ranges; `None` where the condition names only one.
@@ -18,7 +18,7 @@ const PRODUCT_MAX: usize = 4096;
 /// a = 1 AND (b = 2 AND c = 3 OR b > 5)    a = 1, b = 2, c = 3 | a = 1, b > 5
 /// ```
 ///
-/// Of several ORs one makes ranges, and the others are filters.
+/// Of several ORs, one makes ranges and the others are filters.
 pub(super) fn union(
     table: &TableDefinition,
     index: &IndexDefinition,
@@ -52,17 +52,17 @@ struct Keys<'i> {
     columns: &'i [KeyColumn],
 }
 
-/// A range of an index and the terms that it makes true.
+/// A range of an index and the terms that it fulfils.
 struct Found {
     range: KeyRange,
     used: Vec<Term>,
     score: u32,
-    /// Whether the terms of its side of the OR are all among those.
+    /// Whether `used` includes all terms of this side of the OR.
     complete: bool,
 }
 
 impl Keys<'_> {
-    /// The range of these terms; `None` if they say nothing that the index could use.
+    /// The range of these terms; `None` if the index cannot use them.
     fn range(&self, terms: &Terms<'_>) -> Option<Found> {
         let mut range = KeyRange { parts: Vec::new(), bounds: None };
         let mut used = Vec::new();
@@ -97,7 +97,7 @@ impl Keys<'_> {
         (score > 0).then_some(Found { range, used, score, complete: true })
     }
 
-    /// What these ranges, of the sides of the OR at `position` if there is one, are together.
+    /// The access path of these ranges, which are sides of the OR at `position` if there is one.
     fn choice(
         &self,
         ranges: Vec<Found>,
@@ -134,7 +134,7 @@ impl Keys<'_> {
     }
 }
 
-/// How many columns from the first have the same one value in all ranges.
+/// Number of leading columns that have the same single value in all ranges.
 fn alike(ranges: &[KeyRange]) -> usize {
     let Some((first, rest)) = ranges.split_first() else { return 0 };
     let mut parts = first.parts.iter().enumerate();

@@ -1,4 +1,4 @@
-//! The nested loop.
+//! Nested-loop join.
 
 use std::ops::Bound;
 
@@ -29,7 +29,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Calls `emit` for each combination of rows, until it says false. Gives back whether it never did.
+/// Calls `emit` for each combination of rows, until it returns false. Returns whether it never did.
 pub(crate) fn walk<'a>(
     steps: &'a [Step],
     tables: &Tables<'a>,
@@ -78,7 +78,7 @@ pub fn all_hold(conditions: &[Expr], frame: &Frame<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Calls `each` for the rows of one step that match, with the row in its slot, until it says false.
+/// Calls `each` for the matching rows of one step, with the row in its slot, until it returns false.
 pub(crate) fn find_rows<'a>(
     step: &'a Step,
     table: &'a Table,
@@ -88,7 +88,7 @@ pub(crate) fn find_rows<'a>(
     find_joined(step, table, None, frame, each)
 }
 
-/// The same where each row is then joined with those of the next step.
+/// [`find_rows`] with read-ahead for the next step of the join.
 fn find_joined<'a>(
     step: &'a Step,
     table: &'a Table,
@@ -110,7 +110,7 @@ fn find_joined<'a>(
             }
             return Ok(true);
         };
-        // Few at first: perhaps no more are wanted.
+        // Few at first: the caller may stop early.
         let mut ahead = 1;
         loop {
             let some: OfLookUps<TupleId> = ids.take(ahead).collect();

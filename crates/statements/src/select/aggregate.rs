@@ -11,30 +11,30 @@ use super::Group;
 use crate::bind::{Aggregate, AggregateKind};
 use crate::expression::{Environment, Frame};
 
-/// The most groups of one query.
+/// Limit on groups of a query.
 const GROUPS_MAX: usize = 4_000_000;
 
-/// With a fixed key, so that nothing differs between two runs.
+/// A hasher with a fixed key, so that runs do not differ.
 type FixedState = BuildHasherDefault<DefaultHasher>;
 
-/// Groups in the order in which their first rows came.
+/// Groups in order of their first rows.
 pub(super) struct Groups<'g> {
     plan: &'g Group,
-    /// By key, where in `groups` it is.
+    /// Positions in `groups`, by key.
     places: HashTable<usize>,
     groups: Vec<(Box<[Value]>, Vec<State>)>,
     scratch: Vec<Value>,
     memory: Structure<'g>,
 }
 
-/// What is known of an aggregate so far.
+/// Accumulator of an aggregate.
 #[derive(Debug, Clone)]
 struct State {
     count: i64,
     total: Total,
-    /// The least, the largest, or a truth value; NULL before the first value.
+    /// The smallest or largest value, or a truth value; NULL before the first value.
     best: Value,
-    /// Values so far, of a DISTINCT aggregate.
+    /// Values so far; `None` unless DISTINCT.
     seen: Option<HashSet<Value, FixedState>>,
 }
 
@@ -88,7 +88,7 @@ impl<'g> Groups<'g> {
         Ok(())
     }
 
-    /// A group of the key that was just read.
+    /// Adds a group with the key in `scratch`.
     fn begin_group(&mut self, hash: u64) -> Result<usize> {
         let Self { plan, places, groups, scratch, memory } = self;
         if groups.len() >= GROUPS_MAX {
@@ -109,7 +109,7 @@ impl<'g> Groups<'g> {
         Ok(place)
     }
 
-    /// The values of each group: its keys, then its aggregates. With the memory that they take.
+    /// Returns the values of each group, keys before aggregates, and their memory accounting.
     pub fn finish(mut self) -> (impl Iterator<Item = Result<Vec<Value>>>, Structure<'g>) {
         if self.groups.is_empty() && self.plan.keys.is_empty() {
             self.groups.push((Box::default(), self.plan.aggregates.iter().map(State::new).collect()));
@@ -158,7 +158,7 @@ impl State {
                 let order = value.total_cmp(self.best.as_ref());
                 let better = if kind == AggregateKind::Min { order.is_lt() } else { order.is_gt() };
                 if self.best.is_null() || better {
-                    // What the best before took stays counted: the better one may be the last.
+                    // The memory of the previous best value stays counted and is reused.
                     memory.grow(value.heap_bytes().saturating_sub(self.best.heap_bytes()))?;
                     self.best = value.to_value();
                 }

@@ -1,4 +1,4 @@
-//! From the syntax of a query to its plan.
+//! Binding and planning of queries.
 
 use sqlparser::ast::{
     self, Distinct, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, SelectFlavor, SelectItem,
@@ -15,7 +15,7 @@ use crate::output_name;
 use crate::plan::{Joined, OrderColumn, Routing, conjuncts, plan_joins};
 use crate::rows::OutputColumn;
 
-/// The columns of a result: what they are called and how they are computed.
+/// Columns of a result and their expressions.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     pub exprs: Vec<Expr>,
@@ -29,7 +29,7 @@ impl Outputs {
     }
 }
 
-/// Plans a query.
+/// Binds and plans a query.
 pub fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Select, Vec<OutputColumn>)> {
     let simple = query.with.is_none()
         && query.fetch.is_none()
@@ -38,7 +38,7 @@ pub fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Select, Ve
         && query.pipe_operators.is_empty();
     let SetExpr::Select(select) = &*query.body else { return Err(Error::unsupported("this kind of query")) };
     let simple = simple
-        // `FROM t` alone selects all columns.
+        // Excludes `FROM t` without SELECT, among others.
         && select.flavor == SelectFlavor::Standard
         && select.top.is_none()
         && select.into.is_none()
@@ -123,7 +123,7 @@ fn plan(select: &mut Select, tables: &[Joined], condition: Option<Expr>) -> Resu
     Ok(())
 }
 
-/// The columns of one table that the rows are sorted by; `None` if an index cannot give that order.
+/// The sort columns if all are of one table; `None` if an index cannot give that order.
 fn wanted_order(select: &Select) -> Option<(usize, Vec<OrderColumn>)> {
     let mut of = None;
     let mut columns = Vec::with_capacity(select.order.len());
@@ -138,14 +138,14 @@ fn wanted_order(select: &Select) -> Option<(usize, Vec<OrderColumn>)> {
     Some((of?, columns))
 }
 
-/// The order whose first row has the only aggregate's value: `MIN(column)` or `MAX(column)`.
+/// The order whose first row gives the only aggregate, `MIN(column)` or `MAX(column)`.
 fn first_of_order(group: &Group, tables: &[Joined]) -> Option<(usize, Vec<OrderColumn>)> {
     let [Aggregate { kind, argument: Some(Expr::Column { slot, column }), filter: None, .. }] = &*group.aggregates
     else {
         return None;
     };
     let [table] = tables else { return None };
-    // NULL is not less than anything.
+    // NULLs sort last.
     let nullable = table.table.columns.get(*column).is_none_or(|column| column.nullable);
     let descending = match kind {
         AggregateKind::Min => false,
@@ -189,7 +189,7 @@ pub fn outputs(binder: &mut Binder<'_>, items: &[SelectItem]) -> Result<Outputs>
     Ok(outputs)
 }
 
-/// A wildcard whose tokens differ from the default's but that excludes and renames nothing.
+/// Adds the columns of a wildcard; one with EXCLUDE, RENAME and the like is unsupported.
 fn push_wildcard(binder: &Binder<'_>, outputs: &mut Outputs, item: &SelectItem) -> Result<()> {
     let (name, options) = match item {
         SelectItem::Wildcard(options) => (None, options),
@@ -230,7 +230,7 @@ fn push_columns(binder: &Binder<'_>, outputs: &mut Outputs, of: Option<&str>) ->
     }
 }
 
-/// A sort key before it has its place among the outputs.
+/// A sort key before it has a position among the outputs.
 enum OrderItem {
     Output(usize),
     Expr(Expr),
@@ -256,7 +256,7 @@ fn bind_order(
     Ok(order)
 }
 
-/// The output that a number or a name in ORDER BY or GROUP BY means.
+/// The output that a number or a name in ORDER BY or GROUP BY refers to.
 fn output_reference(expr: &ast::Expr, outputs: &Outputs, clause: &str) -> Result<Option<usize>> {
     match expr {
         ast::Expr::Value(value) => {
@@ -282,7 +282,7 @@ fn output_reference(expr: &ast::Expr, outputs: &Outputs, clause: &str) -> Result
     }
 }
 
-/// Gives sort keys that are not in the result a place behind it.
+/// Appends sort keys that are not in the result as hidden outputs.
 fn place_order(
     mut exprs: Vec<Expr>,
     order: Vec<(OrderItem, bool, bool)>,
@@ -316,7 +316,7 @@ fn group_keys(binder: &mut Binder<'_>, group_by: &GroupByExpr, outputs: &Outputs
     }
     let mut keys = Vec::with_capacity(written.len());
     for expr in written {
-        // Here a column's name comes before an alias.
+        // In GROUP BY, a column name takes precedence over an alias.
         let bound = match binder.expression(expr) {
             Ok(typed) if !matches!(typed.expr, Expr::Literal(Value::Int(_))) => typed.expr,
             other => match output_reference(expr, outputs, "GROUP BY")? {
@@ -334,7 +334,7 @@ fn group_keys(binder: &mut Binder<'_>, group_by: &GroupByExpr, outputs: &Outputs
     Ok(keys)
 }
 
-/// Makes outputs and HAVING of a grouped query read keys and aggregates instead of tables.
+/// Rewrites outputs and HAVING of a grouped query to read keys and aggregates instead of tables.
 fn regroup(binder: &Binder<'_>, select: &mut Select) -> Result<()> {
     let Some(group) = &mut select.group else { return Ok(()) };
     let keys = &group.keys;

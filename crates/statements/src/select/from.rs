@@ -7,7 +7,7 @@ use crate::bind::Binder;
 use crate::names::{fold, object};
 use crate::plan::{Joined, conjuncts};
 
-/// Makes the tables known to the binder; each one's position is its slot.
+/// Adds the tables to the binder's scope; the position of a table is its slot.
 pub fn bind_from(binder: &mut Binder<'_>, from: &[TableWithJoins]) -> Result<Vec<Joined>> {
     let mut tables = Vec::new();
     for item in from {
@@ -32,7 +32,7 @@ pub fn bind_from(binder: &mut Binder<'_>, from: &[TableWithJoins]) -> Result<Vec
     Ok(tables)
 }
 
-/// A table and what it is called.
+/// Adds one table, under its alias or name.
 pub fn bind_table(binder: &mut Binder<'_>, factor: &TableFactor) -> Result<Joined> {
     let TableFactor::Table { name, alias, args: None, version: None, sample: None, with_ordinality: false, .. } =
         factor

@@ -5,8 +5,8 @@
 //!             -> groups: keys, aggregates -> having, outputs +
 //! ```
 //!
-//! Over several partitions the walks follow each other into the same rows or groups, in the order of
-//! the partitions, so that there is nothing to merge and sums of floats are always the same.
+//! Several partitions are walked one after the other, in order, into the same rows or groups, so nothing needs merging
+//! and sums of floats are deterministic.
 
 mod aggregate;
 mod bind;
@@ -28,32 +28,32 @@ use super::plan::{Routing, Step};
 #[derive(Debug, Clone)]
 pub(crate) struct Select {
     pub steps: Vec<Step>,
-    /// What must hold where there is no table.
+    /// Conditions of a query without tables.
     pub filter: Vec<Expr>,
     pub routing: Routing,
     pub group: Option<Group>,
-    /// Values of a row of the result, then those that only sort it.
+    /// Result columns, then hidden sort keys.
     pub outputs: Vec<Expr>,
-    /// How many of the outputs are in the result.
+    /// Number of outputs in the result.
     pub visible: usize,
     pub distinct: bool,
     pub order: Vec<SortKey>,
-    /// Whether one partition's rows come in that order.
+    /// Whether the rows of a single partition come in that order.
     pub ordered: bool,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
-    /// Whether it is at most one row, found by its key, whose values are the result.
+    /// Whether the result is at most one row, found by key, without further processing.
     pub point: bool,
 }
 
 /// `GROUP BY`, or aggregates over all rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    /// Over the frame of the tables. Outputs and `having` see their values, and behind them those of the
-    /// aggregates, as computed values.
+    /// Expressions over the tables. Outputs and `having` read the values of the keys, then of the aggregates, as
+    /// computed values.
     pub keys: Vec<Expr>,
     pub aggregates: Vec<Aggregate>,
     pub having: Option<Expr>,
-    /// Whether the first row decides: MIN or MAX of what the index sorts by.
+    /// Whether the first row suffices: MIN or MAX of the column that the index sorts by.
     pub first_only: bool,
 }

@@ -1,4 +1,4 @@
-//! Running a planned query.
+//! Execution of a planned query.
 
 use thermocline_tables::partition::{Partition, Scope};
 use thermocline_tables::table::{Row, TupleId};
@@ -12,7 +12,7 @@ use crate::plan::{Routing, Tables, all_hold, walk};
 use crate::rows::{Outcome, Rows};
 
 impl Select {
-    /// Runs over the participants, and adds the result to the outcome.
+    /// Runs the query in the participants and adds the result to the outcome.
     pub fn run(
         &self,
         scope: &mut Scope<'_>,
@@ -26,7 +26,7 @@ impl Select {
         let rows = &mut outcome.rows;
         let before = rows.len();
         if self.ordered && self.keeps_rows() && !matches!(self.routing, Routing::All | Routing::Several(_)) {
-            // Rows that need no further work are made where they are wanted.
+            // Rows that need no further work go directly to the outcome.
             *rows = self.run_from(std::mem::take(rows), scope, environment, parameters)?;
         } else {
             let result = self.run_from(Rows::new(self.visible), scope, environment, parameters)?;
@@ -55,7 +55,7 @@ impl Select {
         found.map_or(Ok(()), |id| self.push_row(partition, environment, parameters, id, outcome))
     }
 
-    /// Adds the row of a point to the result, if all else holds of it.
+    /// Adds the row of a point look-up to the result if it meets the other conditions.
     pub fn push_row(
         &self,
         partition: &Partition,
@@ -80,7 +80,7 @@ impl Select {
         Ok(())
     }
 
-    /// Whether rows that come in the wanted order go to the result as they come.
+    /// Whether rows in the wanted order can go to the result without further processing.
     pub(super) fn keeps_rows(&self) -> bool {
         !self.distinct && self.group.is_none()
     }
@@ -102,7 +102,7 @@ impl Select {
                 let mut count = 0;
                 for (partition, _) in scope.all()? {
                     count += 1;
-                    // One partition behind the other is in no order.
+                    // Concatenated partitions are not in order.
                     sink.ordered = self.ordered && count == 1 && partition.count() == 1 || self.order.is_empty();
                     if !sink.read(partition)? && sink.direct() {
                         break;
@@ -114,7 +114,7 @@ impl Select {
                 let mut partitions = scope.several(&hashes)?.peekable();
                 let mut first = true;
                 while let Some((partition, _)) = partitions.next() {
-                    // One partition behind the other is in no order.
+                    // Concatenated partitions are not in order.
                     let only = std::mem::take(&mut first) && partitions.peek().is_none();
                     sink.ordered = self.ordered && only || self.order.is_empty();
                     if !sink.read(partition)? && sink.direct() {
@@ -140,7 +140,7 @@ impl Select {
     }
 }
 
-/// Appends a row of a result whose values follow from one row of a table and from the parameters.
+/// Appends a result row computed from one table row and the parameters.
 #[inline]
 pub(crate) fn push_outputs<'e>(
     outputs: impl Iterator<Item = &'e Expr>,
@@ -164,11 +164,11 @@ pub(crate) fn push_outputs<'e>(
     Ok(())
 }
 
-/// Rows, and bytes of them, that are sorted for a small limit at once.
+/// Thresholds at which rows collected for a small limit are pruned.
 const PRUNED_ROWS: usize = 1024;
 const PRUNED_BYTES: usize = 64 << 10;
 
-/// Takes the rows of the walk.
+/// Collector of the rows of a walk.
 struct Sink<'s> {
     select: &'s Select,
     parameters: &'s [Value],
@@ -178,9 +178,9 @@ struct Sink<'s> {
     ordered: bool,
     offset: usize,
     limit: usize,
-    /// Rows that came so far.
+    /// Rows received so far.
     seen: usize,
-    /// Of these, from the partition that is read.
+    /// Rows received from the current partition.
     of_partition: usize,
 }
 
@@ -209,19 +209,19 @@ impl<'s> Sink<'s> {
         })
     }
 
-    /// Whether rows go to the result as they come.
+    /// Whether rows go to the result without further processing.
     fn direct(&self) -> bool {
         self.ordered && self.select.keeps_rows()
     }
 
-    /// Reads one partition, to its end unless this is false; where rows go to the result as they come, no further
-    /// partition is needed then.
+    /// Reads one partition. Returns false if it stopped early; if rows also go directly to the result, no further
+    /// partition is needed.
     fn read(&mut self, partition: &Partition) -> Result<bool> {
         let select = self.select;
         if self.direct() && self.limit == 0 {
             return Ok(false);
         }
-        // A result whose rows are sorted later has the sort keys.
+        // Rows that are sorted later include the hidden sort keys.
         if !self.ordered && self.rows.is_empty() {
             self.rows = Rows::new(select.outputs.len());
         }
@@ -257,7 +257,7 @@ impl<'s> Sink<'s> {
         self.push(frame)?;
         self.prune()?;
         self.of_partition += 1;
-        // Of a partition's rows that come in the wanted order, only the first are in the result.
+        // In the wanted order, only the first rows of a partition can be in the result.
         let enough = self.select.ordered && self.select.keeps_rows();
         Ok(!enough || self.of_partition < self.offset.saturating_add(self.limit))
     }
@@ -272,7 +272,7 @@ impl<'s> Sink<'s> {
         Ok(())
     }
 
-    /// Of rows that are sorted for a small limit, keeps those that can still be in the result.
+    /// Drops rows that cannot be in the result any more, for a sort with a small limit.
     fn prune(&mut self) -> Result<()> {
         let keep = self.offset.saturating_add(self.limit);
         let (rows, enough) = (self.rows.len(), keep.saturating_mul(2));

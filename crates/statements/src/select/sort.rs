@@ -9,7 +9,7 @@ use thermocline_types::Result;
 use crate::expression::Environment;
 use crate::rows::Rows;
 
-/// A column of the rows, hidden ones included, to sort by.
+/// A sort column, possibly hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SortKey {
     pub output: usize,
@@ -17,7 +17,7 @@ pub(crate) struct SortKey {
     pub nulls_first: bool,
 }
 
-/// The order of two rows; rows that are equal in all keys keep theirs.
+/// Compares two rows by the keys.
 fn compare(rows: &Rows, keys: &[SortKey], one: usize, other: usize) -> Ordering {
     for key in keys {
         let (left, right) = (rows.value(one, key.output), rows.value(other, key.output));
@@ -37,8 +37,7 @@ fn compare(rows: &Rows, keys: &[SortKey], one: usize, other: usize) -> Ordering 
     Ordering::Equal
 }
 
-/// Rows in the order of the keys, from `offset`, at most `limit`, of which the first `visible` columns
-/// are kept.
+/// Sorts rows by the keys and returns at most `limit` of them from `offset`, with the first `visible` columns.
 pub(super) fn arrange(
     rows: &Rows,
     keys: &[SortKey],
@@ -51,7 +50,7 @@ pub(super) fn arrange(
     memory.resize(rows.len() * size_of::<usize>())?;
     let mut places: Vec<usize> = (0..rows.len()).collect();
     if !keys.is_empty() {
-        // By place where the keys are equal: a stable sort would need memory of its own.
+        // Ties are broken by position: a stable sort would need extra memory.
         places.sort_unstable_by(|one, other| compare(rows, keys, *one, *other).then(one.cmp(other)));
     }
     let mut out = Rows::new(visible);
@@ -61,10 +60,10 @@ pub(super) fn arrange(
     Ok(out)
 }
 
-/// The first of rows that are equal in the visible columns, which are all columns of a DISTINCT query.
+/// Keeps the first of equal rows. All columns of a DISTINCT query are visible.
 pub(super) fn distinct(rows: &Rows, environment: &Environment) -> Result<Rows> {
     let mut memory = environment.structure("DISTINCT");
-    // Places of rows in `out`.
+    // Positions in `out`.
     let mut seen: HashTable<usize> = HashTable::new();
     let mut out = Rows::new(rows.width());
     for place in 0..rows.len() {
@@ -81,7 +80,7 @@ pub(super) fn distinct(rows: &Rows, environment: &Environment) -> Result<Rows> {
     Ok(out)
 }
 
-/// With a fixed key, so that nothing differs between two runs.
+/// Hashes with a fixed key, so that runs do not differ.
 fn hash(rows: &Rows, place: usize) -> u64 {
     let mut hasher = BuildHasherDefault::<DefaultHasher>::default().build_hasher();
     rows.row(place).for_each(|value| value.hash(&mut hasher));

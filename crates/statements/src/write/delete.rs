@@ -20,7 +20,7 @@ pub(crate) struct Delete {
     pub step: Step,
     pub routing: Routing,
     returning: Returning,
-    /// Whether what it does in one partition says nothing of another one.
+    /// Whether partitions are independent; see [`for_each_share`].
     is_apart: bool,
 }
 

@@ -34,25 +34,25 @@ pub(crate) struct Insert {
     checks: Vec<Check>,
     conflict: Option<Conflict>,
     returning: Returning,
-    /// Of one row of VALUES that goes in without a further look at it, into a table that is partitioned.
+    /// Encoder of rows of VALUES that need no further checks, into a partitioned table; see [`Plain`].
     plain: Option<Plain>,
 }
 
-/// Where rows come from.
+/// Source of the rows.
 #[derive(Debug, Clone)]
 enum Values {
-    /// For each row the value of each column of the table.
+    /// For each row, the value of each column of the table.
     Rows(Vec<Vec<Expr>>),
-    /// A query, and for each column of the table the query's column or what else is stored.
+    /// A query, and for each column of the table a column of the query or a default.
     Query(Box<Select>, Vec<Result<usize, Expr>>),
 }
 
 /// `ON CONFLICT`.
 #[derive(Debug, Clone)]
 struct Conflict {
-    /// Indexes in which a row may be there already.
+    /// Indexes that may contain a conflicting row.
     indexes: Vec<UniqueIndex>,
-    /// What becomes of the row that is there; `None` for `DO NOTHING`.
+    /// Update of the existing row; `None` for `DO NOTHING`.
     update: Option<ConflictUpdate>,
 }
 
@@ -62,7 +62,7 @@ struct UniqueIndex {
     columns: Vec<(usize, KeyColumn)>,
 }
 
-/// The row that is there is in slot 0, the one that was to be inserted in slot 1.
+/// `DO UPDATE`: the existing row is in slot 0, the excluded row in slot 1.
 #[derive(Debug, Clone)]
 struct ConflictUpdate {
     assignments: Vec<Assignment>,
@@ -156,7 +156,7 @@ impl Insert {
                         continue;
                     }
                     environment.next_row();
-                    // What is not a parameter has to stand somewhere while the row is made.
+                    // Storage for computed values while the row is made.
                     let mut others: OfRow<Evaluated<'_>> = OfRow::new();
                     for value in row.iter().filter(|value| !matches!(value, Expr::Parameter(_))) {
                         others.push(value.evaluate(&frame)?);
@@ -190,8 +190,8 @@ impl Insert {
         Ok(())
     }
 
-    /// Runs it once for each set of parameters, in their order; false, and nothing is done, if each run has to be made by
-    /// itself.
+    /// Runs it once for each set of parameters, in order. Returns false, and does nothing, if the statement does not
+    /// support batches.
     pub fn run_each<V: Parameter, P: AsRef<[V]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -204,7 +204,7 @@ impl Insert {
         Ok(true)
     }
 
-    /// The row that is inserted, if that is one of parameters and constants that needs no further look at it.
+    /// The inserted row, if it is a single row of parameters and constants that needs no further checks.
     fn of_parameters(&self) -> Option<(&Plain, &[Expr])> {
         let (Some(plain), Values::Rows(rows)) = (&self.plain, &self.source) else { return None };
         match rows.as_slice() {
@@ -237,7 +237,7 @@ impl Insert {
                 self.insert_into((partition, transaction), values, parameters, environment, (Some(told.0), &mut told.1))
             }
             None => {
-                // Every copy; the first one tells.
+                // Inserts into every copy; only the first reports to `outcome`.
                 let mark = environment.mark();
                 let (outcome, touched) = told;
                 let mut tell = Some(&mut **outcome);
@@ -282,11 +282,11 @@ impl Insert {
     }
 }
 
-/// What an INSERT has done so far: for its client, and the rows that it must not change again.
+/// Progress of an INSERT: its outcome, and the rows that it must not change again.
 type Told<'t, 'e> = (&'t mut Outcome, Option<&'t mut Touched<'e>>);
 
 impl Conflict {
-    /// A row that has one of the new row's keys.
+    /// Finds an existing row that has a key of the new row.
     fn find(&self, table: &TableDefinition, partition: &Partition, values: &[ValueRef<'_>]) -> Result<Option<TupleId>> {
         let table = partition.table(table.id)?;
         let mut key = Vec::with_capacity(32);
@@ -306,7 +306,7 @@ impl Conflict {
         Ok(None)
     }
 
-    /// Changes the row that is there; `None` if it stays as it is.
+    /// Updates the existing row; returns `None` if it is left unchanged.
     fn update(
         &self,
         table: &TableDefinition,
@@ -373,7 +373,7 @@ impl HeapSize for UniqueIndex {
     }
 }
 
-/// The positions of the columns that are given, in the order in which they are.
+/// Positions of the target columns, in the order of the statement.
 fn targets(table: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>> {
     if insert.columns.is_empty() {
         return Ok((0..table.columns.len()).collect());
@@ -389,7 +389,7 @@ fn targets(table: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>> 
     Ok(targets)
 }
 
-/// As many expressions as columns; fewer only where no column is named.
+/// Checks the number of expressions: one for each column, fewer only if no columns are named.
 fn check_count(given: usize, targets: &[usize], named: bool) -> Result<()> {
     if given > targets.len() {
         return Err(Class::Syntax.error("INSERT has more expressions than target columns"));
@@ -400,7 +400,7 @@ fn check_count(given: usize, targets: &[usize], named: bool) -> Result<()> {
     Ok(())
 }
 
-/// `named` says whether the statement names its columns.
+/// Binds the source; `named` says whether the statement names its columns.
 fn bind_source(
     binder: &mut Binder<'_>,
     table: &TableDefinition,
@@ -444,8 +444,8 @@ fn bind_source(
     Ok(Values::Query(Box::new(select), places))
 }
 
-/// The query with the types of columns for texts, NULLs and parameters that it selects as they are; `None` if there are
-/// none.
+/// The query with casts to the column types around plain literals, NULLs and parameters in its select list; `None` if
+/// there are none.
 fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]) -> Result<Option<Query>> {
     let mut typed = None;
     let SetExpr::Select(select) = &*query.body else { return Ok(None) };
@@ -454,7 +454,7 @@ fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]
     }
     for (at, (item, target)) in select.projection.iter().zip(targets).enumerate() {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
-            // Where those behind it go is not known here.
+            // The targets of the items behind a wildcard are not known here.
             break;
         };
         let to = table.columns.get(*target).map_or(DataType::Text, |column| column.data_type);
@@ -482,7 +482,7 @@ fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]
     Ok(typed)
 }
 
-/// The values of all columns of a row of VALUES.
+/// Binds a row of VALUES to the values of all columns.
 fn bind_row(
     binder: &mut Binder<'_>,
     table: &TableDefinition,
@@ -555,7 +555,7 @@ fn unique_index(table: &TableDefinition, index: &IndexDefinition) -> UniqueIndex
 }
 
 impl Insert {
-    /// Whether its rows come in an order that a LIMIT without ORDER BY chose.
+    /// Whether its query has a LIMIT without ORDER BY.
     pub fn limits_without_order(&self) -> bool {
         matches!(&self.source, Values::Query(select, _) if select.limits_without_order())
     }

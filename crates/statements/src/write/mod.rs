@@ -28,7 +28,7 @@ pub(crate) use insert::Insert;
 pub use row_maker::RowMaker;
 pub(crate) use update::Update;
 
-/// Values of a row, or what changes in it. Most rows have no more columns; of more they are on the heap.
+/// Values of a row, or its changes; inline for up to 12 columns, as most rows have.
 type OfRow<T> = SmallVec<[T; 12]>;
 
 /// `SET column = value`.
@@ -38,11 +38,11 @@ pub(crate) struct Assignment {
     pub value: Expr,
     /// Whether the value is the same for all rows of a statement.
     pub fixed: bool,
-    /// The same for a column of integers and a value of nothing else; `None` if it is of others too.
+    /// Compiled form, if the column and all parts of the value are integers.
     pub integers: Option<IntegerAssignment>,
 }
 
-/// The assignment of an integer, in the image of a row.
+/// Assignment of an integer in the image of a row.
 #[derive(Debug, Clone)]
 pub(crate) struct IntegerAssignment {
     pub place: IntegerPlace,
@@ -50,21 +50,21 @@ pub(crate) struct IntegerAssignment {
 }
 
 impl IntegerAssignment {
-    /// The new integer, for a row of this image; `None` if it is none or does not fit the column.
+    /// The new integer for a row with this image; `None` if the value is not an integer or does not fit the column.
     #[inline]
     fn integer(&self, image: &[u8], parameters: &[Value]) -> Option<i64> {
         self.value.value(image, parameters).filter(|number| self.place.holds(*number))
     }
 }
 
-/// A CHECK, over slot 0.
+/// A CHECK over slot 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
     pub name: Box<str>,
     pub condition: Expr,
 }
 
-/// `RETURNING`, over slot 0.
+/// `RETURNING` over slot 0.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Returning {
     pub outputs: Vec<Expr>,
@@ -93,7 +93,7 @@ impl Returning {
     }
 }
 
-/// Checks whose columns are among those that change; all of them if `changed` is `None`.
+/// The checks that read a changed column; all checks if `changed` is `None`.
 fn bind_checks(schema: &Schema, table: &Arc<TableDefinition>, changed: Option<&[Assignment]>) -> Result<Vec<Check>> {
     let mut checks = Vec::with_capacity(table.checks.len());
     for check in &table.checks {
@@ -111,7 +111,7 @@ fn bind_checks(schema: &Schema, table: &Arc<TableDefinition>, changed: Option<&[
     Ok(checks)
 }
 
-/// Refuses a row that makes a check FALSE; NULL passes.
+/// Returns an error if a check is FALSE for the row; NULL passes.
 fn check_row(checks: &[Check], table: &TableDefinition, source: Source<'_>, environment: &Environment) -> Result<()> {
     if checks.is_empty() {
         return Ok(());
@@ -156,7 +156,7 @@ fn in_column(error: Error, table: &TableDefinition, column: &ColumnDefinition) -
     }
 }
 
-/// `SET a = 1, b = a + 1`, of the table in slot 0.
+/// Binds `SET a = 1, b = a + 1` for the table in slot 0.
 fn bind_assignments(
     binder: &mut Binder<'_>,
     table: &TableDefinition,
@@ -189,7 +189,7 @@ fn bind_assignments(
     Ok(assignments)
 }
 
-/// The value of a column; DEFAULT is its default.
+/// Binds the value of a column; DEFAULT denotes its default.
 fn bind_value(binder: &mut Binder<'_>, written: &sqlparser::ast::Expr, column: &ColumnDefinition) -> Result<Expr> {
     if let sqlparser::ast::Expr::Identifier(word) = written
         && word.quote_style.is_none()

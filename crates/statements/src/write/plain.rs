@@ -1,4 +1,4 @@
-//! Rows of VALUES that go in without a further look at them.
+//! Rows of VALUES that are inserted without further checks.
 
 use smallvec::SmallVec;
 use thermocline_tables::PartitionHash;
@@ -11,12 +11,12 @@ use super::{Returning, store};
 use crate::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::rows::{Batch, Outcome};
 
-/// How a row of a partitioned table without checks is written as its values are made.
+/// Encoder of a row of VALUES for a partitioned table without checks.
 #[derive(Debug, Clone)]
 pub(super) struct Plain {
-    /// The partition column.
+    /// Partition column.
     by: usize,
-    /// The parameter that is its value; `None` if it is none.
+    /// The parameter that is its value; `None` if the value is not a parameter.
     by_parameter: Option<usize>,
     /// Columns whose values are neither parameters nor constants.
     computed: Vec<usize>,
@@ -24,7 +24,7 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// Of a row with these values; `None` if the table is not partitioned.
+    /// Makes the encoder for a row of these values; `None` if the table is not partitioned.
     pub fn new(table: &TableDefinition, row: &[Expr]) -> Result<Option<Self>> {
         let Some(by) = table.partition_by else { return Ok(None) };
         let written = row.iter().map(|value| match value {
@@ -42,12 +42,12 @@ impl Plain {
         Ok(Some(Self { by, by_parameter, computed: computed.collect(), encoder }))
     }
 
-    /// Whether nothing of a row is computed, so that it can be inserted with [`Plain::insert_each`].
+    /// Whether all values are parameters or constants, which [`Plain::insert_each`] requires.
     pub fn is_of_parameters(&self) -> bool {
         self.computed.is_empty()
     }
 
-    /// Inserts the row, which is the one that this was made of, once for each set of parameters.
+    /// Inserts `row`, for which this was made, once for each set of parameters.
     pub fn insert_each<V: Parameter, P: AsRef<[V]>>(
         &self,
         table: &TableDefinition,
@@ -87,14 +87,14 @@ impl Plain {
         Ok(())
     }
 
-    /// Whether rows of both sets surely belong to one partition.
+    /// Whether the rows of both sets are known to belong to one partition.
     #[inline]
     fn is_same_partition<V: Parameter>(&self, one: &[V], other: &[V]) -> bool {
         let integer = |set: &[V]| set.get(self.by_parameter?)?.integer();
         integer(one).is_some_and(|one| integer(other) == Some(one))
     }
 
-    /// Inserts the row, which is the one that this was made of.
+    /// Inserts `row`, for which this was made.
     pub fn insert(
         &self,
         table: &TableDefinition,
@@ -106,7 +106,7 @@ impl Plain {
     ) -> Result<()> {
         environment.spend(1)?;
         let frame = Frame::new(parameters, environment);
-        // What is computed has to stand somewhere meanwhile.
+        // Storage for computed values while the row is made.
         let mut computed: SmallVec<[(usize, Evaluated<'_>); 2]> = SmallVec::new();
         for (column, value) in self.computed.iter().filter_map(|column| Some((*column, row.get(*column)?))) {
             computed.push((column, value.evaluate(&frame)?));
@@ -128,7 +128,7 @@ impl Plain {
     }
 }
 
-/// The value of a column, of a row of nothing but parameters and constants.
+/// The value of a column, in a row of parameters and constants.
 fn given<'v, V: Parameter>(row: &'v [Expr], parameters: &'v [V], column: usize) -> ValueRef<'v> {
     match row.get(column) {
         Some(Expr::Parameter(position)) => parameters.get(*position).map(Parameter::value).unwrap_or_default(),
@@ -137,7 +137,7 @@ fn given<'v, V: Parameter>(row: &'v [Expr], parameters: &'v [V], column: usize) 
     }
 }
 
-/// The value as the column stores it.
+/// Converts a value to the type of its column.
 #[inline]
 fn convert<'v>(table: &TableDefinition, column: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
     match table.columns.get(column) {

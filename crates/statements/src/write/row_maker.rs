@@ -1,4 +1,4 @@
-//! Rows of a bulk load, made away from the partitions.
+//! Rows of a bulk load, made outside the partitions.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use super::{Check, OfRow, bind_checks, check_row, store};
 use crate::definition::bind_default;
 use crate::expression::{Environment, Evaluated, Expr, Frame, Source};
 
-/// Makes rows of a table out of values for some of its columns, as an INSERT does.
+/// Makes rows of a table from values for some of its columns, as INSERT does.
 #[derive(Debug)]
 pub struct RowMaker {
     table: Arc<TableDefinition>,
     layout: Layout,
-    /// For each column of the table the position of its value, or what is stored without one.
+    /// For each column of the table, the position of its value or its default.
     places: Vec<Result<usize, Expr>>,
     given: usize,
     checks: Vec<Check>,
 }
 
 impl RowMaker {
-    /// For values of these columns, in their order.
+    /// Makes rows from values of these columns, in this order.
     pub fn new(schema: &Schema, table: &str, columns: &[impl AsRef<str>]) -> Result<Self> {
         let table = Arc::clone(schema.table(table)?);
         let mut targets = Vec::with_capacity(columns.len());
@@ -50,7 +50,7 @@ impl RowMaker {
         &self.table
     }
 
-    /// Writes the image of a row; gives back where it belongs, `None` for every partition.
+    /// Writes the image of a row and returns the hash of its partition; `None` for every partition.
     pub fn make(
         &self,
         given: &[ValueRef<'_>],
@@ -61,7 +61,7 @@ impl RowMaker {
             return Err(Error::internal(format_args!("{} values for {} columns", given.len(), self.given)));
         }
         let frame = Frame::new(&[], environment);
-        // What is computed has to stand somewhere while the row is made.
+        // Storage for computed values while the row is made.
         let mut computed: OfRow<Evaluated<'_>> = OfRow::new();
         for default in self.places.iter().filter_map(|place| place.as_ref().err()) {
             computed.push(default.evaluate(&frame)?);

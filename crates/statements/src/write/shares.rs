@@ -1,4 +1,4 @@
-//! What a statement changes in several partitions.
+//! Changes of a statement in several partitions.
 
 use thermocline_machine::beside;
 use thermocline_tables::partition::{Partition, Scope, Transaction};
@@ -8,16 +8,15 @@ use crate::expression::Environment;
 use crate::plan::{Routing, Step};
 use crate::rows::Outcome;
 
-/// Rows of a table in a partition from which on its share has a thread of its own: with fewer, threads take as long as
-/// they save.
+/// Rows of the table in a partition from which threads pay off.
 const ROWS_MIN: usize = 8192;
 
-/// Calls `change` for the participants; of a replicated table, for each copy alike, where the first one tells
-/// what was done.
+/// Calls `change` for each participant. For a replicated table, all copies change alike, and only the first reports to
+/// `outcome`.
 ///
-/// With `is_apart` partitions have nothing in common but the time: no random numbers, no rows of a result. Then those
-/// of a large table change side by side, for nothing else runs in any of them before all have ended. What comes out is
-/// what would if they came one after the other, and so is the error.
+/// With `is_apart`, partitions share only the time: no random numbers, no result rows. Then the partitions of a large
+/// table change in parallel, each on its own thread, because the transaction holds them all. Results and errors are
+/// those of a sequential run.
 pub(super) fn for_each_share(
     (step, routing, is_apart): (&Step, &Routing, bool),
     scope: &mut Scope<'_>,

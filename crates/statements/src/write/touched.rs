@@ -1,4 +1,4 @@
-//! Rows that a statement has written.
+//! Rows written by a statement.
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -12,8 +12,8 @@ use crate::expression::Environment;
 
 type Row = (PartitionId, TupleId);
 
-/// The rows that a statement has written. ON CONFLICT DO UPDATE must not come to one of them again: which of the two
-/// changes would be last is for nobody to say.
+/// Rows written by a statement. ON CONFLICT DO UPDATE must not change one of them again, because the order of the two
+/// changes would be arbitrary.
 pub(super) struct Touched<'e> {
     rows: HashSet<Row, BuildHasherDefault<DefaultHasher>>,
     memory: Structure<'e>,
@@ -24,7 +24,7 @@ impl<'e> Touched<'e> {
         Self { rows: HashSet::default(), memory: environment.structure("rows of ON CONFLICT") }
     }
 
-    /// Notes that a row has been written.
+    /// Records that a row has been written.
     pub fn note(&mut self, partition: PartitionId, row: TupleId) -> Result<()> {
         if self.rows.len() == self.rows.capacity() {
             self.memory.grow((self.rows.capacity() + 3) * (size_of::<Row>() + 1) * 2)?;
@@ -33,7 +33,7 @@ impl<'e> Touched<'e> {
         Ok(())
     }
 
-    /// An error if the row has been written already.
+    /// Returns an error if the row has been written already.
     pub fn check(&self, partition: PartitionId, row: TupleId) -> Result<()> {
         match self.rows.contains(&(partition, row)) {
             true => Err(Class::Cardinality.error(

@@ -16,7 +16,7 @@ use crate::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, fin
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
-/// Integers that are changed in one go at most.
+/// Limit on integers that are changed together.
 const INTEGERS_MAX: usize = 8;
 
 /// A planned `UPDATE`.
@@ -27,13 +27,13 @@ pub(crate) struct Update {
     assignments: Vec<Assignment>,
     checks: Vec<Check>,
     returning: Returning,
-    /// Whether it changes columns of fixed width that no index holds, of a table that is partitioned.
+    /// Whether it changes only unindexed columns of fixed width of a partitioned table.
     pub in_place: bool,
-    /// Whether it changes a few integers to integers, in place.
+    /// Whether all assignments are compiled ones of integers, in place.
     of_integers: bool,
-    /// Whether what it does in one partition says nothing of another one.
+    /// Whether partitions are independent; see [`for_each_share`].
     is_apart: bool,
-    /// Bytes of the fixed part of the rows that it was made for.
+    /// Bytes of the fixed part of the rows that it was planned for.
     fixed_bytes: usize,
 }
 
@@ -118,7 +118,7 @@ impl Update {
         let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
         environment.next_row();
         let frame = Frame::new(parameters, environment);
-        // Values that are the same for all rows borrow from the parameters.
+        // Values that are the same for all rows, which may borrow from the parameters.
         let mut fixed: OfRow<Option<Evaluated<'_>>> = OfRow::new();
         for assignment in &self.assignments {
             fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
@@ -150,7 +150,7 @@ impl Update {
                     continue;
                 }
             }
-            // The others are computed before the row that they read changes.
+            // The others are computed before the row changes.
             let mut computed: OfRow<Value> = OfRow::new();
             let mut frame = *frame;
             frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
@@ -188,7 +188,7 @@ impl Update {
 heap_size! { Update: step routing assignments checks returning; }
 
 impl Update {
-    /// Changes the row of a point where it is, if all else holds of it.
+    /// Changes the row of a point look-up in place if it meets the other conditions.
     pub fn change_in_place(
         &self,
         partition: &mut Partition,
@@ -236,7 +236,7 @@ impl Update {
 }
 
 impl Update {
-    /// The new integers, for a row of this image; `None` if one of them is none or does not fit its column.
+    /// The new integers for a row with this image; `None` if a value is not an integer or does not fit its column.
     #[inline]
     fn integers(&self, image: &[u8], parameters: &[Value]) -> Option<[i64; INTEGERS_MAX]> {
         let mut numbers = [0; INTEGERS_MAX];
@@ -246,14 +246,14 @@ impl Update {
         Some(numbers)
     }
 
-    /// Whether rows are written as when this was made.
+    /// Whether rows still have the layout that this was planned for.
     #[inline]
     fn is_of(&self, layout: &Layout) -> bool {
         self.fixed_bytes == layout.fixed_bytes()
     }
 }
 
-/// The only step of a statement over one table, and where it runs.
+/// The single step of a statement over one table, and its routing.
 pub(super) fn one_step(
     joined: crate::plan::Joined,
     condition: Option<crate::expression::Expr>,
@@ -266,7 +266,7 @@ pub(super) fn one_step(
     Ok((step, routing))
 }
 
-/// The rows that a step finds, all before any of them changes.
+/// Finds all rows of a step before any of them changes.
 pub(super) fn matching(
     step: &Step,
     partition: &Partition,
@@ -279,14 +279,14 @@ pub(super) fn matching(
     let mut ids: SmallVec<[TupleId; 16]> = SmallVec::new();
     find_rows(step, table, &mut frame, &mut |id, _| {
         if ids.len() == ids.capacity() {
-            // It doubles.
+            // The vector doubles.
             memory.resize(2 * ids.capacity() * size_of::<TupleId>())?;
         }
         ids.push(id);
         Ok(true)
     })?;
     if matches!(step.access, Access::Union { .. }) {
-        // As a scan finds them: in which order rows change decides on random values and on what is unique meanwhile.
+        // In scan order, which determines random values and temporary unique conflicts.
         ids.sort_unstable();
     }
     Ok(ids)
