@@ -20,32 +20,9 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use prost::Message;
 
+use crate::fragment_error::FragmentError;
 use crate::validate::{Limits, check_message, check_plan, check_tree, shape, without_run_time_state};
-use crate::{FragmentCodec, FragmentInputExec, StreamInputExec, balanced};
-
-/// Why a fragment cannot be shipped or run.
-#[derive(Debug, thiserror::Error)]
-pub enum FragmentError {
-    /// The fragment holds something that is not local or not bounded.
-    #[error("operator {operator} may not run at storage: {reason}")]
-    Refused {
-        /// Name of the operator, as plans print it.
-        operator: String,
-        /// Why it is not local or bounded.
-        reason: String,
-    },
-    /// The encoded fragment is larger than the limit.
-    #[error("a fragment of {bytes} bytes passes the limit of {limit}")]
-    TooLarge {
-        /// Encoded size.
-        bytes: usize,
-        /// [`Limits::encoded_bytes_max`].
-        limit: usize,
-    },
-    /// The bytes do not decode to a plan, or the plan does not encode.
-    #[error("a fragment does not encode or decode: {0}")]
-    Codec(#[from] DataFusionError),
-}
+use crate::{FragmentCodec, FragmentInputExec, OperatorKind, StreamInputExec, balanced};
 
 /// A chain of operators over the needed columns of one or more partitions of an object:
 ///
@@ -125,6 +102,19 @@ impl Fragment {
             plan = fresh(operator, plan)?;
         }
         Ok(Self { root: plan })
+    }
+
+    /// Kinds of its operators, from its input upwards. A filter that stops after a number of rows is a limit, too.
+    pub fn operator_kinds(&self) -> Vec<OperatorKind> {
+        let mut kinds = vec![];
+        for operator in self.chain().into_iter().rev() {
+            let kind = OperatorKind::of(operator.as_ref());
+            kinds.extend(kind);
+            if kind == Some(OperatorKind::Filter) && operator.fetch().is_some() {
+                kinds.push(OperatorKind::Limit);
+            }
+        }
+        kinds
     }
 
     /// The topmost operator.
@@ -317,4 +307,28 @@ fn fresh(
         return Ok(Arc::new(copy));
     }
     Arc::clone(operator).replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_expr::expressions::lit;
+    use datafusion::physical_plan::filter::FilterExecBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_filter_with_a_limit_is_both() {
+        let columns = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+        let scan = Fragment::scan(columns);
+        assert_eq!(scan.operator_kinds(), []);
+        let filter = |fetch| {
+            let filter = FilterExecBuilder::new(lit(true), Arc::clone(scan.root())).with_fetch(fetch).build().unwrap();
+            scan.with_operator(&(Arc::new(filter) as Arc<dyn ExecutionPlan>)).unwrap()
+        };
+        assert_eq!(filter(None).operator_kinds(), [OperatorKind::Filter]);
+        assert_eq!(filter(Some(5)).operator_kinds(), [OperatorKind::Filter, OperatorKind::Limit]);
+    }
 }

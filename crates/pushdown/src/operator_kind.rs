@@ -9,8 +9,6 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use crate::Fragment;
-
 /// A kind of operator that a fragment may hold above its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OperatorKind {
@@ -56,44 +54,5 @@ impl fmt::Display for OperatorKind {
             Self::TopK => "top-K",
             Self::Limit => "limit",
         })
-    }
-}
-
-impl Fragment {
-    /// Kinds of its operators, from its input upwards. A filter that stops after a number of rows is a limit, too.
-    pub fn operator_kinds(&self) -> Vec<OperatorKind> {
-        let mut kinds = vec![];
-        for operator in self.chain().into_iter().rev() {
-            let kind = OperatorKind::of(operator.as_ref());
-            kinds.extend(kind);
-            if kind == Some(OperatorKind::Filter) && operator.fetch().is_some() {
-                kinds.push(OperatorKind::Limit);
-            }
-        }
-        kinds
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
-    use datafusion::physical_expr::expressions::lit;
-    use datafusion::physical_plan::filter::FilterExecBuilder;
-
-    use super::*;
-
-    #[test]
-    fn a_filter_with_a_limit_is_both() {
-        let columns = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
-        let scan = Fragment::scan(columns);
-        assert_eq!(scan.operator_kinds(), []);
-        let filter = |fetch| {
-            let filter = FilterExecBuilder::new(lit(true), Arc::clone(scan.root())).with_fetch(fetch).build().unwrap();
-            scan.with_operator(&(Arc::new(filter) as Arc<dyn ExecutionPlan>)).unwrap()
-        };
-        assert_eq!(filter(None).operator_kinds(), [OperatorKind::Filter]);
-        assert_eq!(filter(Some(5)).operator_kinds(), [OperatorKind::Filter, OperatorKind::Limit]);
     }
 }

@@ -46,6 +46,7 @@ mod session;
 mod snapshots;
 mod states;
 mod workload;
+mod world;
 
 pub use bug::Bug;
 pub use counts::Counts;

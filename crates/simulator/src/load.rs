@@ -10,8 +10,8 @@ use thermocline_transactions::database::{Loading, Portions};
 use thermocline_transactions::engine;
 use thermocline_types::{Error, Result, ValueRef};
 
-use super::client::{Scene, World};
 use super::workload::{LOADED, LoadPlan};
+use super::world::{Scene, World};
 
 /// Few rows and little time, so that a load has several batches and retries.
 fn portions(scene: &mut Scene) -> Portions {

@@ -20,9 +20,10 @@ use thermocline_transactions::engine::{
 use thermocline_types::{Error, Result};
 
 use super::bug::{Bug, Planted};
-use super::client::{Client, IDLE_MAX, Scene, World};
+use super::client::{Client, IDLE_MAX};
 use super::snapshots::Snapshots;
 use super::states::{Hashes, States, hashes, hashes_of};
+use super::world::{Scene, World};
 
 /// Few bytes, so that a session's transaction has several records.
 const PART_BYTES: usize = 60;

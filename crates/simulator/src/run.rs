@@ -20,13 +20,13 @@ use thermocline_types::{Error, Result, ValueRef};
 
 use super::bug::Bug;
 use super::checker;
-use super::client::Scene;
 use super::counts::{Counts, FAILURES};
 use super::history::{Outcome, Step, Transaction};
 use super::node::{Node, Start};
 use super::procedure::registrations;
 use super::states::{States, hashes};
 use super::workload::{DEFINITIONS, LOADED, Loaded, list};
+use super::world::Scene;
 
 /// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use thermocline_transactions::database::Work;
 use thermocline_transactions::engine::Interactive;
 use thermocline_types::{Class, Result, Value};
 
-use super::client::{DEADLOCK, IDLE_TIMEOUT, Scene, World};
 use super::history::Step as Did;
 use super::workload::{Ask, Ending, Part, Text};
+use super::world::{DEADLOCK, IDLE_TIMEOUT, Scene, World};
 
 /// An open transaction.
 pub struct Session {

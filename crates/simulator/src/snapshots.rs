@@ -12,7 +12,7 @@ use thermocline_transactions::database::{Work, start_barrier};
 use thermocline_transactions::engine::Exclusive;
 use thermocline_types::{Error, Result};
 
-use super::client::World;
+use super::world::World;
 
 /// Bytes of rows that may wait for the disk.
 const MEMORY_BYTES: usize = 1 << 16;

@@ -7,7 +7,6 @@ use super::expression::{Expr, Like};
 use super::plan::{Access, Bounds, KeyPart, KeyRange, PartValues, PartitionKey, Routing, Step};
 use super::rows::OutputColumn;
 use super::select::{Group, Select, SortKey};
-use super::write::{Assignment, Check, IntegerAssignment, Returning};
 
 /// Implements `HeapSize` as the sum over the listed fields.
 macro_rules! heap_size {
@@ -23,16 +22,12 @@ pub(super) use heap_size;
 
 heap_size! {
     Aggregate: argument filter;
-    Assignment: value integers;
-    IntegerAssignment: value;
-    Check: name condition;
     Group: keys aggregates having;
     KeyPart: value;
     KeyRange: parts bounds;
     OutputColumn: name;
     PartValues: values;
     PartitionKey: value;
-    Returning: outputs;
     Select: steps filter routing group outputs order limit offset;
     Step: access on filter;
 }

@@ -31,7 +31,8 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-use crate::node::{Account, Budget, Peer};
+use crate::budget::{Account, Budget};
+use crate::peer::Peer;
 
 /// Bytes of the preface of HTTP/2 and of the head of the frame that follows it.
 const OPENING_BYTES: usize = 24 + 9;

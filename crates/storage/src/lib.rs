@@ -40,11 +40,11 @@
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
 mod blocking;
+mod budget;
 mod capabilities;
 mod client;
 mod clients;
 mod content;
-mod describing;
 mod egress;
 #[doc(hidden)]
 pub mod fuzz;
@@ -52,6 +52,7 @@ mod index;
 mod listing;
 mod messages;
 mod node;
+mod peer;
 mod recent;
 mod root;
 mod scheme;

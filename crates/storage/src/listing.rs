@@ -4,7 +4,7 @@ use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry, SkippedEntry};
 
 use crate::blocking::Cancelled;
-use crate::node::Account;
+use crate::budget::Account;
 
 /// Objects that one listing may hold.
 pub(crate) const OBJECTS_MAX: usize = 5_000_000;

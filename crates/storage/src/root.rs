@@ -15,9 +15,9 @@ use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 use url::Url;
 
 use crate::blocking::{Cancelled, blocking};
+use crate::budget::Account;
 use crate::listing::Listing;
-use crate::node::Account;
-use crate::walk;
+use crate::walk::{self, ETAG, OWN_DIRECTORY, is_hidden};
 
 /// An opened ROOT.
 #[derive(Debug, Clone)]
@@ -245,12 +245,6 @@ pub fn open_bucket(url: &Url) -> Result<Arc<dyn ObjectStore>, NodeError> {
     Ok(Arc::new(builder.build().map_err(|error| NodeError::from(error).context(url))?))
 }
 
-/// Marks a version that is an ETag; other versions are size and modification time.
-pub(crate) const ETAG: &str = "etag:";
-
-/// Where a node keeps what is its own, below ROOT.
-pub(crate) const OWN_DIRECTORY: &str = ".thermocline";
-
 fn version_of(meta: &ObjectMeta) -> String {
     match &meta.e_tag {
         Some(etag) => format!("{ETAG}{etag}"),
@@ -283,11 +277,6 @@ fn checked_path(text: &str) -> Result<Path, NodeError> {
 fn below_is_hidden(path: &Path, prefix: &Path) -> bool {
     let below = path.prefix_match(prefix);
     below.is_some_and(|mut parts| parts.any(|part| is_hidden(part.as_ref())))
-}
-
-/// Whether a file or directory of this name is no data.
-pub(crate) fn is_hidden(name: &str) -> bool {
-    name.starts_with(['.', '_'])
 }
 
 /// Whether an empty object among those `listed`, by path, stands for a folder, as some tools make them.

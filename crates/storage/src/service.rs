@@ -26,9 +26,11 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::budget::Account;
 use crate::clients::{Admitted, Connection, Guarded, Limit, Places};
 use crate::listing::entry_bytes;
-use crate::node::{Account, HEARTBEAT, Peer};
+use crate::node::HEARTBEAT;
+use crate::peer::Peer;
 use crate::{ClientLimits, ContentKind, StorageNode};
 
 /// Largest request: a fragment and a table schema.
@@ -378,7 +380,7 @@ mod tests {
     use thermocline_pushdown::wire::{ObjectEntry, SkippedEntry};
 
     use super::*;
-    use crate::node::Budget;
+    use crate::budget::Budget;
     use crate::{NodeConfig, Root};
 
     fn service() -> (tempfile::TempDir, NodeService) {

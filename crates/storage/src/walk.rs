@@ -10,7 +10,17 @@ use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 
 use crate::listing::Listing;
-use crate::root::{ETAG, OWN_DIRECTORY, is_hidden};
+
+/// Marks a version that is an ETag; other versions are size and modification time.
+pub(crate) const ETAG: &str = "etag:";
+
+/// Where a node keeps what is its own, below ROOT.
+pub(crate) const OWN_DIRECTORY: &str = ".thermocline";
+
+/// Whether a file or directory of this name is no data.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with(['.', '_'])
+}
 
 /// Symbolic links to directories on the way to an object: links that lead to each other multiply.
 const LINKS_MAX: usize = 8;

@@ -13,8 +13,8 @@ use thermocline_pushdown::wire::ErrorKind;
 use thermocline_pushdown::{NodeError, PushbackToken};
 
 use super::local::Columns;
-use super::router::Work;
 use super::run::{Batches, ScanRun};
+use super::work::Work;
 
 /// The rows of a partition of which some columns may be cached or admitted, in storage order. Stored
 /// bytes are fetched under the token of a pushback if there is one.

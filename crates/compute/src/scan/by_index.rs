@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Lookup;
 
-use super::hybrid_scan::HybridScanExec;
+use super::scan_plan::ScanPlan;
 use crate::index::Indexes;
 
 /// Rows of which at most one may be needed for the router to count on an index. Where more are needed,
@@ -13,7 +13,7 @@ use crate::index::Indexes;
 const ROWS_PER_FIND: f64 = 100.0;
 
 /// The indexes that storage nodes may use for `scan`; `None` if there are none.
-pub(super) fn indexes_of(scan: &HybridScanExec) -> Option<Arc<Indexes>> {
+pub(super) fn indexes_of(scan: &ScanPlan) -> Option<Arc<Indexes>> {
     let indexes = &scan.query().resources().indexes;
     let some = scan.uses_indexes() && !indexes.of_table(scan.table_name()).is_empty();
     some.then(|| Arc::clone(indexes))
@@ -24,7 +24,7 @@ pub(super) fn indexes_of(scan: &HybridScanExec) -> Option<Arc<Indexes>> {
 /// next to nothing comes.
 #[derive(Debug)]
 pub(super) struct ByIndex<'a> {
-    scan: &'a HybridScanExec,
+    scan: &'a ScanPlan,
     indexes: Arc<Indexes>,
     lookups: Vec<Lookup>,
     /// Share of rows that the fragment's filter is expected to keep.
@@ -33,7 +33,7 @@ pub(super) struct ByIndex<'a> {
 
 impl<'a> ByIndex<'a> {
     /// `None` if no index can help.
-    pub(super) fn new(scan: &'a HybridScanExec) -> Option<Self> {
+    pub(super) fn new(scan: &'a ScanPlan) -> Option<Self> {
         let indexes = indexes_of(scan)?;
         let defined = indexes.of_table(scan.table_name());
         let mut lookups = Lookup::of(scan.fragment().predicate()?);

@@ -2,7 +2,7 @@
 
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-use super::hybrid_scan::HybridScanExec;
+use super::scan_plan::ScanPlan;
 
 /// Bytes of a value whose width is not known.
 const VALUE_BYTES: usize = 16;
@@ -20,7 +20,7 @@ pub(super) struct ExpectedAnswer {
 
 impl ExpectedAnswer {
     /// That of `scan`: as executions have shown it, or as statistics say.
-    pub(super) fn of(scan: &HybridScanExec) -> Self {
+    pub(super) fn of(scan: &ScanPlan) -> Self {
         let all_rows = scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
         let observed = scan.query().resources().experience.observed(scan.shape(), scan.expected(), None);
         if let Some(per_row) = observed.answer_bytes {

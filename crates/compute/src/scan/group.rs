@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
-use super::router::Work;
+use super::work::Work;
 
 /// Partitions that one request carries at the most.
 const PARTITIONS_MAX: usize = 64;

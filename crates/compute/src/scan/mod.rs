@@ -11,10 +11,15 @@ mod group_source;
 mod hybrid_scan;
 mod local;
 mod morsels;
+mod narrow;
+mod output;
 mod provider;
+mod pushdown;
 mod remote;
 mod router;
 mod run;
+mod scan_plan;
+mod work;
 
 pub use hybrid_scan::HybridScanExec;
 pub(crate) use provider::ExternalScan;

@@ -15,8 +15,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
 use thermocline_catalog::ExternalTable;
-use thermocline_pushdown::validate::check_predicate;
-use thermocline_pushdown::{Limits, balanced};
+use thermocline_pushdown::{Limits, balanced, check_predicate};
 
 use super::hybrid_scan::HybridScanExec;
 use crate::query::QueryContext;

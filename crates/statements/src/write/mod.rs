@@ -21,6 +21,7 @@ use super::expression::{Environment, Expr, Frame, IntegerExpr, Source};
 use super::rows::{OutputColumn, Rows};
 use super::select::{outputs, push_outputs};
 use crate::definition::bind_check;
+use crate::heap_size::heap_size;
 use crate::names::object;
 
 pub(crate) use delete::Delete;
@@ -199,4 +200,11 @@ fn bind_value(binder: &mut Binder<'_>, written: &sqlparser::ast::Expr, column: &
     }
     let typed = binder.expression(written)?;
     binder.assigned(typed, column.data_type, &column.name)
+}
+
+heap_size! {
+    Assignment: value integers;
+    IntegerAssignment: value;
+    Check: name condition;
+    Returning: outputs;
 }

@@ -23,4 +23,4 @@ pub use key::is_indexable;
 pub(crate) use key::{KeyRanges, for_each_key};
 pub(crate) use quota::Claim;
 pub(crate) use run::Run;
-pub(crate) use store::{Identity, IndexStore};
+pub(crate) use store::{Identity, IndexLimits, IndexStore};

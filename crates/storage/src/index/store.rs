@@ -15,7 +15,7 @@ use thermocline_pushdown::{FileFormat, NodeError};
 
 use super::file::{IndexFile, Unusable};
 use super::quota::{Claim, Quota};
-use crate::{NodeConfig, Root};
+use crate::Root;
 
 /// Below a local ROOT, unless told otherwise. Hidden, so that it is never listed as data.
 const DEFAULT_DIRECTORY: &str = ".thermocline/index";
@@ -26,6 +26,18 @@ const EXTENSION: &str = "index";
 const ASIDE_EXTENSION: &str = "partial";
 /// Files whose damage is remembered; which are forgotten does not matter.
 const TROUBLES_MAX: usize = 10_000;
+
+/// Place and limits of a node's index objects.
+#[derive(Debug)]
+pub(crate) struct IndexLimits {
+    /// Directory outside of ROOT; `None` for the default one.
+    pub(crate) directory: Option<PathBuf>,
+    /// Longest time that building one may take; files of builds that began before that are left over.
+    pub(crate) build_time_max: Duration,
+    /// Bytes of all of them, and of those that one client has built.
+    pub(crate) bytes_max: u64,
+    pub(crate) bytes_per_client_max: u64,
+}
 
 /// What an index object is of, whatever the object's version: path, how its bytes encode rows, and
 /// the column with its type. Two tables that read one object alike share its index objects.
@@ -87,8 +99,8 @@ impl IndexStore {
     ///
     /// # Errors
     /// If `directory` cannot be made.
-    pub(crate) fn new(root: &Root, config: &NodeConfig) -> Result<Self, NodeError> {
-        let place = match (config.index_directory.as_deref(), root.directory()) {
+    pub(crate) fn new(root: &Root, limits: &IndexLimits) -> Result<Self, NodeError> {
+        let place = match (limits.directory.as_deref(), root.directory()) {
             (Some(directory), _) => {
                 let below = directory.join(format!("{:032x}", Identity(root.label().to_owned()).hash()));
                 fs::create_dir_all(&below).map_err(|error| {
@@ -103,9 +115,9 @@ impl IndexStore {
             }
         };
         if let Ok(place) = &place {
-            remove_leftovers(place, config.deadline_max);
+            remove_leftovers(place, limits.build_time_max);
         }
-        let quota = Quota::new(config.index_bytes_max, config.index_bytes_per_client_max);
+        let quota = Quota::new(limits.bytes_max, limits.bytes_per_client_max);
         Ok(Self { place, quota, troubles: Mutex::default(), builders: Mutex::default() })
     }
 

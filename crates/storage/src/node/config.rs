@@ -9,6 +9,7 @@ use thermocline_formats::FooterCache;
 use thermocline_pushdown::Limits;
 
 use super::arbitrator::Arbitration;
+use crate::index::IndexLimits;
 
 /// The least memory for requests and answers: with less, nothing could be answered.
 const BUDGET_BYTES_MIN: usize = 16 << 20;
@@ -167,6 +168,16 @@ impl NodeConfig {
     /// bytes on their way.
     pub fn budget_bytes(&self) -> usize {
         (self.memory_limit / 8).max(BUDGET_BYTES_MIN)
+    }
+
+    /// Place and limits of index objects.
+    pub(super) fn index_limits(&self) -> IndexLimits {
+        IndexLimits {
+            directory: self.index_directory.clone(),
+            build_time_max: self.deadline_max,
+            bytes_max: self.index_bytes_max,
+            bytes_per_client_max: self.index_bytes_per_client_max,
+        }
     }
 }
 

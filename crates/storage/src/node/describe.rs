@@ -17,11 +17,11 @@ use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description,
 use thermocline_pushdown::{CsvFormat, FileFormat, NodeError, TextCompression};
 
 use super::StorageNode;
-use super::budget::Account;
 use super::checked::check_objects;
-use super::peer::Peer;
 use super::storage_node::required;
 use super::turns::Turns;
+use crate::budget::Account;
+use crate::peer::Peer;
 use crate::recent::Recent;
 use crate::source::RootSource;
 

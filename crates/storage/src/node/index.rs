@@ -19,14 +19,14 @@ use thermocline_pushdown::{FileFormat, NodeError, PartitionRange};
 
 use super::StorageNode;
 use super::arbitrator::{Ask, PushdownSlot, shape_of};
-use super::budget::Account;
 use super::checked::check_objects;
 use super::describe::Reading;
-use super::peer::Peer;
 use super::reader::Reader;
 use super::storage_node::{Answer, required};
 use crate::blocking::blocking;
+use crate::budget::Account;
 use crate::index::{Claim, Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
+use crate::peer::Peer;
 use crate::source::RootSource;
 
 /// Memory that sorting keys may take, if the node's limit leaves as much.

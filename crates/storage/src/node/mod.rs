@@ -3,7 +3,6 @@
 mod answer;
 mod arbitrator;
 mod bitmap;
-mod budget;
 mod checked;
 mod config;
 mod contents;
@@ -12,7 +11,6 @@ mod duty_cycle;
 mod execute;
 mod index;
 mod indexed;
-mod peer;
 mod raw;
 mod reader;
 mod resources;
@@ -20,10 +18,8 @@ mod storage_node;
 mod turns;
 
 pub use arbitrator::Arbitration;
-pub(crate) use budget::{Account, Budget};
 pub(crate) use checked::checked_ticket;
 pub use config::{ClientLimits, NodeConfig, PushbackPolicy};
-pub(crate) use peer::Peer;
 pub use resources::Resources;
 pub(crate) use storage_node::HEARTBEAT;
 pub use storage_node::{NodeCounters, StorageNode};

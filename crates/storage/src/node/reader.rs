@@ -29,8 +29,8 @@ use tokio::time::Instant;
 
 use super::StorageNode;
 use super::answer::finished_by;
-use super::budget::Account;
 use super::storage_node::Answer;
+use crate::budget::Account;
 
 /// Longest time to a deadline that a clock can express.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -214,8 +214,8 @@ pub(super) fn attended(node: &Arc<StorageNode>, mut answer: Answer, asked: Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::budget::Budget;
-    use crate::node::peer::Peer;
+    use crate::budget::Budget;
+    use crate::peer::Peer;
 
     const TICK: Duration = Duration::from_millis(50);
 

@@ -9,8 +9,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use thermocline_pushdown::{NodeError, register_functions};
 
 use super::arbitrator::Arbitrator;
-use super::budget::Budget;
 use super::config::NodeConfig;
+use crate::budget::Budget;
 
 /// Memory and slots. A process with many directories has them once.
 #[derive(Debug)]

@@ -15,18 +15,18 @@ use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, NodeStatus, ObjectEntry, Origin, Ticket, TicketKind};
 
 use super::arbitrator::Arbitrator;
-use super::budget::{Account, Budget};
 use super::checked::checked_ticket;
 use super::config::{ClientLimits, NodeConfig};
 use super::contents::Contents;
 use super::describe::Descriptions;
-use super::peer::Peer;
 use super::raw::READ_BYTES_MIN;
 use super::reader::{Deadline, Reader, attended};
 use super::resources::{Resources, memory_used};
 use super::turns::{Turn, Turns};
+use crate::budget::{Account, Budget};
 use crate::index::IndexStore;
 use crate::messages::MESSAGE_BYTES;
+use crate::peer::Peer;
 use crate::{Egress, Root};
 
 /// Counters of a node; every field only grows.
@@ -108,7 +108,7 @@ impl StorageNode {
         });
         let footers = Footers::new(footers, root.label());
         let contents = Contents::new(config.contents_bytes_max.min(config.fragment_bytes() / 8), &context);
-        let indexes = IndexStore::new(&root, &config)?;
+        let indexes = IndexStore::new(&root, &config.index_limits())?;
         Ok(Arc::new(Self {
             root,
             context,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::peer::Peer;
+use crate::peer::Peer;
 
 /// Turns at work of one kind: so many at once, of which a peer has only a part. A peer waits for its own
 /// part first, so that whoever asks for much stands in nobody's way.

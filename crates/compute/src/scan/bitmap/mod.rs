@@ -5,6 +5,6 @@ mod pays;
 mod plan;
 mod run;
 
-pub(super) use pays::{Choice, Chooser};
+pub(super) use pays::Chooser;
 pub(super) use plan::BitmapPlan;
 pub(super) use run::exchange;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::{Bitmap, Selection};
 
-use super::super::hybrid_scan::HybridScanExec;
-use super::super::router::pushdown_pays;
+use super::super::pushdown::pushdown_pays;
+use super::super::scan_plan::ScanPlan;
+use super::super::work::Choice;
 use super::plan::BitmapPlan;
 use crate::learning::Place;
 
@@ -18,14 +19,6 @@ const ROWS_MAX: u64 = 64 << 20;
 /// leave the storage node few pages to read, whereas a bitmap is made of all rows (TPC-H Q12 with a
 /// range of one day: 0.01 s against 0.1 s).
 const SELECTIVITY_MIN: f64 = 1e-3;
-
-/// Route of a partition that is not all cached and not admitted.
-#[derive(Debug, Clone)]
-pub(in super::super) enum Choice {
-    Pushdown,
-    Bitmap(Arc<BitmapPlan>),
-    Pullup,
-}
 
 /// The two plans for one set of cached columns.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +41,7 @@ struct Plans {
 /// without any, from the optimizer's statistics and the columns' sizes in memory.
 #[derive(Debug)]
 pub(in super::super) struct Chooser<'a> {
-    scan: &'a HybridScanExec,
+    scan: &'a ScanPlan,
     /// `None` if no bitmap may be used.
     selection: Option<Selection>,
     /// Share of the partition's rows that pass the filter, as executions observed it or, before there
@@ -60,7 +53,7 @@ pub(in super::super) struct Chooser<'a> {
 }
 
 impl<'a> Chooser<'a> {
-    pub(in super::super) fn new(scan: &'a HybridScanExec) -> Self {
+    pub(in super::super) fn new(scan: &'a ScanPlan) -> Self {
         let selection = scan
             .uses_bitmaps()
             .then(|| scan.fragment().selection().ok())
@@ -189,11 +182,11 @@ fn bitmap_bytes(partition: &Partition, selectivity: f64) -> f64 {
 }
 
 /// Columns of the table at `positions` of the needed ones.
-fn in_table(scan: &HybridScanExec, positions: &[usize]) -> Vec<usize> {
+fn in_table(scan: &ScanPlan, positions: &[usize]) -> Vec<usize> {
     positions.iter().filter_map(|position| scan.columns().get(*position).copied()).collect()
 }
 
 /// Needed columns of the table that are not cached.
-fn missing(scan: &HybridScanExec, cached: &[bool]) -> Vec<usize> {
+fn missing(scan: &ScanPlan, cached: &[bool]) -> Vec<usize> {
     scan.columns().iter().zip(cached).filter(|(_, cached)| !**cached).map(|(column, _)| *column).collect()
 }

@@ -12,7 +12,7 @@ use thermocline_pushdown::wire::Combine;
 use thermocline_pushdown::{Fragment, Selection, balanced};
 use thermocline_storage::Content;
 
-use super::super::hybrid_scan::HybridScanExec;
+use super::super::scan_plan::ScanPlan;
 use crate::learning::Shape;
 
 /// The predicate's part that is evaluated here.
@@ -78,20 +78,20 @@ pub(in super::super) struct BitmapPlan {
 
 impl BitmapPlan {
     /// With the whole fragment at the storage node; `None` if no bitmap can save it a column.
-    pub(super) fn of_fragment(scan: &HybridScanExec, selection: &Selection, cached: &[bool]) -> Option<Self> {
+    pub(super) fn of_fragment(scan: &ScanPlan, selection: &Selection, cached: &[bool]) -> Option<Self> {
         let plan = Self::new(scan, selection, cached, false).ok().flatten()?;
         (plan.here.is_some() && plan.there.len() < scan.columns().len()).then_some(plan)
     }
 
     /// With the missing columns from the storage node; `None` if no cached column can be used, or
     /// all of them are there.
-    pub(super) fn of_rows(scan: &HybridScanExec, selection: &Selection, cached: &[bool]) -> Option<Self> {
+    pub(super) fn of_rows(scan: &ScanPlan, selection: &Selection, cached: &[bool]) -> Option<Self> {
         let plan = Self::new(scan, selection, cached, true).ok().flatten()?;
         let Answer::Rows(origins) = &plan.answer else { return None };
         origins.iter().any(|origin| matches!(origin, Origin::Cached(_))).then_some(plan)
     }
 
-    fn new(scan: &HybridScanExec, selection: &Selection, cached: &[bool], rows: bool) -> Result<Option<Self>> {
+    fn new(scan: &ScanPlan, selection: &Selection, cached: &[bool], rows: bool) -> Result<Option<Self>> {
         let Some(predicate) = &selection.predicate else {
             return Ok(None);
         };

@@ -18,8 +18,8 @@ use thermocline_pushdown::{Bitmap, Fragment, NodeError, PushbackToken, Route};
 use super::super::assemble::assembled;
 use super::super::local::{CachedColumn, Columns};
 use super::super::remote::Answered;
-use super::super::router::Work;
 use super::super::run::{Batches, ScanRun, Sender, hand_over};
+use super::super::work::Work;
 use super::plan::{Answer, BitmapPlan, Here, Origin};
 
 /// One partition on the route `bitmap`: what the fragment makes of it, or, if its cached columns

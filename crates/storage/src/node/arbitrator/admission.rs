@@ -15,8 +15,8 @@ use super::estimate::{Knowledge, Shape};
 use super::fairness::Flow;
 use super::lease::Leases;
 use super::schedule::{Path, Request, RequestId, Schedule, Slots};
-use crate::node::peer::Peer;
 use crate::node::{NodeConfig, PushbackPolicy};
+use crate::peer::Peer;
 
 /// A waiting request looks again after this time, for leases that ended silently and for slots
 /// that are held for longer than was expected.

@@ -1,5 +1,7 @@
 //! How a compute node speaks to a storage, whichever it is.
 
+mod describing;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +20,18 @@ use thermocline_pushdown::wire::{
 use thermocline_pushdown::{ContentDigest, NodeError};
 use tokio::sync::OnceCell;
 
-use crate::describing::Describing;
 use crate::recent::Recent;
 use crate::{
     Capabilities, Content, Descriptions, EmbeddedNode, Messages, NodeConfig, RemoteNode, RemoteOptions, Storage,
     StorageNode,
 };
+use describing::Describing;
 
 /// Contents of which a client remembers that its storage has them.
 const SENT_MAX: usize = 4096;
 
 /// The longest pause before a busy node is asked again.
-pub(crate) const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
+const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Options of a client: how often it asks again, and where it keeps footers.
 #[derive(Debug, Clone)]

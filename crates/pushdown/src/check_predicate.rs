@@ -5,8 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 
-use super::Limits;
-use crate::{Fragment, FragmentError, node_functions};
+use crate::{Fragment, FragmentError, Limits, node_functions};
 
 /// Checks whether a filter over `columns` may run at storage.
 ///

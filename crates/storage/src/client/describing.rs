@@ -8,8 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry};
 
-use crate::NodeClient;
-use crate::client::BUSY_PAUSE_MAX;
+use super::{BUSY_PAUSE_MAX, NodeClient};
 
 /// Objects that one request names.
 const OBJECTS_PER_REQUEST: usize = 4096;

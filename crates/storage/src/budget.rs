@@ -20,7 +20,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::peer::Peer;
+use crate::peer::Peer;
 
 /// Bytes that a holder may have for each byte that is left.
 const SHARE: usize = 2;
