@@ -41,7 +41,7 @@ impl PartitionSet {
     }
 
     /// Those for which `kept`, one for each of the set, is true.
-    fn filtered(&self, kept: &[bool]) -> Self {
+    pub fn filtered(&self, kept: &[bool]) -> Self {
         let positions: UInt32Array = match &self.positions {
             None => (0..).zip(kept).filter(|(_, kept)| **kept).map(|(position, _)| position).collect::<Vec<u32>>(),
             Some(positions) => {

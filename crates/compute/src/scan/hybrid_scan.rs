@@ -27,6 +27,7 @@ use thermocline_pushdown::Fragment;
 use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{DynamicFilter, WAIT_MAX, all_ready};
+use super::encoded::{decode, encode};
 use super::narrow::narrowed;
 use super::output::output;
 use super::router;
@@ -75,6 +76,25 @@ impl HybridScanExec {
         query: Arc<QueryContext>,
     ) -> Result<Self> {
         Self::of(ScanPlan::new(table, snapshot, output, predicate, config, query)?)
+    }
+
+    /// The scan as bytes, for another process that has the same table. Filters that operators above make while the query
+    /// runs are no part of it: they only save work.
+    ///
+    /// # Errors
+    /// If the fragment has no encoding.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        encode(&self.scan)
+    }
+
+    /// The scan that [`HybridScanExec::encode`] made bytes of, to be run by `query`, with the storages, the cache and the
+    /// settings of its database.
+    ///
+    /// # Errors
+    /// If the bytes are no scan, the database has no such table or one with other columns, or an object has another
+    /// version now.
+    pub async fn decode(bytes: &[u8], query: &Arc<QueryContext>) -> Result<Self> {
+        Self::of(decode(bytes, query).await?)
     }
 
     fn of(scan: ScanPlan) -> Result<Self> {

@@ -5,6 +5,7 @@ mod assemble;
 mod bitmap;
 mod by_index;
 mod dynamic_filter;
+mod encoded;
 mod expected;
 mod group;
 mod group_source;

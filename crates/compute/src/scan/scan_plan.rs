@@ -50,6 +50,22 @@ pub(super) struct ScanPlan {
     query: Arc<QueryContext>,
 }
 
+/// Partitions with their objects; those of one object follow each other.
+pub(super) type Partitions = Vec<(Arc<PlannedObject>, Arc<Partition>)>;
+
+/// Numbers of a scan beside its table, partitions and fragment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pieces {
+    /// Rows per output partition at the most; `None` for all.
+    pub(super) fetch: Option<usize>,
+    /// Whether an operator above has a copy in the fragment, so that no further one may follow.
+    pub(super) closed: bool,
+    /// Output partitions.
+    pub(super) outputs: usize,
+    /// Partitions that the predicate has excluded.
+    pub(super) partitions_pruned: usize,
+}
+
 /// The part of a scan that stays as operators are absorbed.
 #[derive(Debug, Clone)]
 struct Source {
@@ -62,7 +78,7 @@ struct Source {
     /// Positions of the needed columns in the table, and their names.
     columns: Vec<usize>,
     column_names: Vec<Arc<str>>,
-    partitions: Vec<(Arc<PlannedObject>, Arc<Partition>)>,
+    partitions: Partitions,
     /// The same partitions, for what is known of all of them.
     set: PartitionSet,
     partitions_pruned: usize,
@@ -70,6 +86,42 @@ struct Source {
 }
 
 impl Source {
+    /// # Errors
+    /// If an object has a column that cannot be read.
+    fn new(
+        table: &ExternalTable,
+        columns: Vec<usize>,
+        (partitions, set): (Partitions, PartitionSet),
+        partitions_pruned: usize,
+        outputs: usize,
+    ) -> Result<Self> {
+        // Partitions of an object follow each other.
+        let mut checked: Option<&Arc<PlannedObject>> = None;
+        for (object, _) in &partitions {
+            if !checked.is_some_and(|checked| Arc::ptr_eq(checked, object)) {
+                object.check_columns(&columns)?;
+                checked = Some(object);
+            }
+        }
+
+        let table_schema = Arc::clone(table.schema());
+        let column_names =
+            columns.iter().map(|column| Arc::from(table_schema.field(*column).name().as_str())).collect();
+        Ok(Self {
+            table: table.definition.name.as_str().into(),
+            encoded_schema: Arc::new(encode_schema(&table_schema)?),
+            table_schema,
+            format: table.definition.format.clone(),
+            storages: table.storages().cloned().collect(),
+            columns,
+            column_names,
+            partitions,
+            set,
+            partitions_pruned,
+            outputs,
+        })
+    }
+
     /// `fragment` for the wire.
     ///
     /// # Errors
@@ -124,21 +176,12 @@ impl ScanPlan {
             (set, kept) = (pruned, Some(some));
         }
         let kept = kept.into_iter().flatten().chain(std::iter::repeat(true));
-        let partitions: Vec<_> = snapshot
+        let partitions: Partitions = snapshot
             .partitions()
             .zip(kept)
             .filter(|(_, kept)| *kept)
             .map(|((object, partition), _)| (Arc::clone(object), Arc::clone(partition)))
             .collect();
-
-        // Partitions of an object follow each other.
-        let mut checked: Option<&Arc<PlannedObject>> = None;
-        for (object, _) in &partitions {
-            if !checked.is_some_and(|checked| Arc::ptr_eq(checked, object)) {
-                object.check_columns(&columns)?;
-                checked = Some(object);
-            }
-        }
 
         let input = Arc::new(table_schema.project(&columns)?);
         let statistics = input_statistics(&input, &columns, &partitions, &set);
@@ -170,22 +213,33 @@ impl ScanPlan {
         // What is cached is shared out by morsels, so that a single partition occupies all cores.
         let units = partitions.len().max(rows.div_ceil(MORSEL_ROWS as u64) as usize);
         let outputs = config.target_partitions().min(units).max(1);
-        let column_names =
-            columns.iter().map(|column| Arc::from(table_schema.field(*column).name().as_str())).collect();
-        let source = Source {
-            table: table.definition.name.as_str().into(),
-            encoded_schema: Arc::new(encode_schema(&table_schema)?),
-            table_schema,
-            format: table.definition.format.clone(),
-            storages: table.storages().cloned().collect(),
-            columns,
-            column_names,
-            partitions_pruned: total - partitions.len(),
-            partitions,
-            set,
-            outputs,
-        };
+        let pruned = total - partitions.len();
+        let source = Source::new(table, columns, (partitions, set), pruned, outputs)?;
         Ok(Self::over(Arc::new(source), fragment, query))
+    }
+
+    /// A scan of which all is known: the needed `columns` of partitions, in the order of the table's, through `fragment`.
+    ///
+    /// # Errors
+    /// If an object has a column that cannot be read, or the fragment does not fit.
+    pub(super) fn of_pieces(
+        table: &ExternalTable,
+        columns: Vec<usize>,
+        (partitions, set): (Partitions, PartitionSet),
+        fragment: Fragment,
+        pieces: Pieces,
+        query: Arc<QueryContext>,
+    ) -> Result<Self> {
+        let Pieces { fetch, closed, outputs, partitions_pruned } = pieces;
+        let statistics = input_statistics(&fragment.input_schema(), &columns, &partitions, &set);
+        let fragment = fragment.with_statistics(statistics)?;
+        let source = Source::new(table, columns, (partitions, set), partitions_pruned, outputs)?;
+        Ok(Self { fetch, closed, ..Self::over(Arc::new(source), fragment, query) })
+    }
+
+    pub(super) fn pieces(&self) -> Pieces {
+        let Source { outputs, partitions_pruned, .. } = *self.source;
+        Pieces { fetch: self.fetch, closed: self.closed, outputs, partitions_pruned }
     }
 
     /// All rows of `source` through `fragment`.
@@ -413,7 +467,7 @@ impl ScanPlan {
 /// What the filters of joins leave of a scan.
 pub(super) struct Narrowing {
     /// The partitions that are left, and the same as a set.
-    pub(super) partitions: Vec<(Arc<PlannedObject>, Arc<Partition>)>,
+    pub(super) partitions: Partitions,
     pub(super) set: PartitionSet,
     /// The fragment without filters of joins, over the rows that are left.
     pub(super) plain: Fragment,

@@ -16,6 +16,7 @@ mod cached;
 mod cli;
 mod database_files;
 mod definitions;
+mod encoded_scan;
 mod faults;
 mod fourth_storage;
 mod hostile_clients;
