@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thermocline_types::{Error, Result};
 
 /// Runs a function and converts its panic into an error. Everything that the function was changing is then unusable:
-/// the caller stops the engine, so that nobody waits for a dead thread.
+/// the caller abandons it and passes the error to those who wait for it. In the engine's threads that stops the engine.
 pub fn caught<T>(what: impl fmt::Display, run: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

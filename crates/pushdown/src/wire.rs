@@ -576,8 +576,8 @@ pub enum ErrorKind {
     ResourcesExhausted = 7,
     /// The object store behind the node failed. Retry.
     Unavailable = 8,
-    /// The node has no time for the fragment now: fetch the stored bytes instead (paper of 2023,
-    /// section 3.2). Comes before any batch.
+    /// The node has no time for the fragment now: fetch the stored bytes instead (Enhancing Computation
+    /// Pushdown section 3.2). Comes before any batch.
     PushedBack = 9,
     /// The request names a fragment or schema by its digest that the node does not have, or not any
     /// more. Send it whole.

@@ -18,9 +18,10 @@
 //! transactions of sessions and definitions, within limits that stop some of them, and load rows that must stay
 //! invisible until all of them are there.
 //!
-//! After each step, no result that is not durable has been told. At the end of a round every request has been answered,
-//! and all partitions came to their shared rendezvous in the same order. After each recovery:
-//! - everything that clients were told is there, including what they only read
+//! After each step, no result that is not durable has been told, unless the seed chose commits that do not wait for
+//! the log. At the end of a round every request has been answered, and all partitions came to their shared rendezvous
+//! in the same order. After each recovery:
+//! - everything that clients were told is there, including what they only read, with the same exception
 //! - the state is that of some place in the log: schema, rows and tuple ids by hash, including rows of unfinished
 //!   loads, which are removed before anything else runs
 //! - every index has its rows, and every row is in its partition

@@ -38,7 +38,7 @@ pub(super) fn of_execution(error: DataFusionError) -> DataFusionError {
     }
 }
 
-/// The error of a correlated subquery that has no plan; DataFusion's names its own parts.
+/// The error of a correlated subquery that has no plan. DataFusion's own error names parts of DataFusion.
 fn of_subquery(error: &DataFusionError) -> Option<DataFusionError> {
     let message = match error.find_root() {
         DataFusionError::NotImplemented(message) | DataFusionError::Plan(message) => message.as_str(),

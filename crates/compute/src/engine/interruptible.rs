@@ -1,4 +1,4 @@
-//! Joins that would not notice that nobody waits for them any more.
+//! Nested loop joins that end when their query is dropped or its time is over.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

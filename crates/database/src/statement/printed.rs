@@ -1,7 +1,7 @@
 //! Texts of trees, for the log and the catalog, which keep texts and read them again.
 //!
 //! sqlparser prints some trees as texts of others: `- -1` as the comment `--1`, and a literal with two quotes or `\'` in
-//! it with fewer quotes. Here they get forms that are printed as they are read.
+//! it with fewer quotes. Here they get forms whose text is read as the same tree.
 
 use std::ops::ControlFlow;
 
@@ -39,7 +39,7 @@ pub fn printed(ast: &mut Ast) -> Result<(String, u32)> {
     }
 }
 
-/// Gives parts of a tree forms that are printed as they are read.
+/// Replaces the parts of a tree whose printed text would be read as another tree.
 pub fn make_printable(tree: &mut impl VisitMut) {
     let _ = visit_expressions_mut(tree, |expr| {
         match expr {

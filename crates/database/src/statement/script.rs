@@ -47,8 +47,8 @@ impl Script {
         self.scanner.end();
     }
 
-    /// The next complete part; `None` if more text is needed. Semicolons in strings, comments and bodies of procedures
-    /// do not end parts.
+    /// The next complete part; `None` if more text is needed, or at the end. Semicolons in strings, comments and bodies
+    /// of procedures do not end parts.
     ///
     /// # Errors
     /// Syntax errors, with line and column; they end the script.

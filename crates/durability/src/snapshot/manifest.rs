@@ -1,4 +1,4 @@
-//! Manifests, which make files a snapshot.
+//! Manifests: the description of a snapshot, written last. Files without one are no snapshot.
 
 use std::fmt::Write;
 

@@ -84,7 +84,7 @@ impl SqlArgs {
 /// Parses `NAME=VALUE`.
 ///
 /// # Errors
-/// A sentence, for any other text.
+/// If the text has another form; the message shows the right one.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),

@@ -98,7 +98,7 @@ struct OpenBatch {
     hash: Option<PartitionHash>,
     count: u32,
     images: Vec<u8>,
-    /// Batches of the partition under way.
+    /// Batches of the partition that were sent and are not inserted yet, those to be retried included.
     sent: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Numbers of documents, as PostgreSQL's NUMERIC writes them: of any length, without an exponent.
+//! Numbers of documents, as PostgreSQL's NUMERIC writes them: without an exponent, with up to 131 072 digits before the
+//! point and 16 383 behind it.
 
 use crate::error::{Class, Error, Result};
 

@@ -5,9 +5,9 @@
 //!             Terminal --Call--^
 //! ```
 //!
-//! All tables are partitioned by warehouse, except the replicated ITEM. With several partitions, a transaction that
-//! touches a warehouse of another partition, as 1 % of the order lines and 15 % of the payments do, runs over both. An
-//! order with lines of several other warehouses may start with too few partitions, and then runs again with all that it
+//! All tables are partitioned by warehouse, except the replicated ITEM. 1 % of the order lines and 15 % of the payments
+//! involve a second warehouse; if that is in another partition, the transaction runs over both partitions. An order
+//! with lines of several other warehouses may start with too few partitions, and then runs again with all that it
 //! needs.
 //!
 //! ```

@@ -1,5 +1,5 @@
-//! How long a fragment would take here, and its stored bytes on the link (section 3.3 of the 2023
-//! paper): t_pd = S_in / C_storage + S_out / BW_net, t_pb = S_in / BW_net. The time to read the
+//! How long a fragment would take here, and its stored bytes on the link (Enhancing Computation
+//! Pushdown section 3.3): t_pd = S_in / C_storage + S_out / BW_net, t_pb = S_in / BW_net. The time to read the
 //! objects is part of both and left out of both.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! The arbitrator: which fragments run here, which are pushed back, which wait (section 3 of the
-//! 2023 paper, adaptive pushdown).
+//! The arbitrator: which fragments run here, which are pushed back, which wait (adaptive pushdown,
+//! Enhancing Computation Pushdown section 3).
 //!
 //! ```text
 //!  request -> estimate -> wait queue --+--> pushdown slot: runs, answers

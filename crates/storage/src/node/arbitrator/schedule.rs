@@ -1,4 +1,4 @@
-//! Algorithm 1 of the 2023 paper as a state machine: no clock, no lock and no task of its own.
+//! Algorithm 1 of Enhancing Computation Pushdown as a state machine: no clock, no lock and no task of its own.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::fairness::{Fairness, Flow};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Arbitration {
     /// By pushdown amenability, PA = t_pb - t_pd: pushdown takes the highest, pushback the lowest
-    /// (section 3.4 of the 2023 paper).
+    /// (Enhancing Computation Pushdown section 3.4).
     #[default]
     PaAware,
     /// By arrival (Algorithm 1 as it stands).

@@ -1,4 +1,4 @@
-//! `thermocline bench adaptive`: section 6.2 of the 2023 paper.
+//! `thermocline bench adaptive`: section 6.2 of Enhancing Computation Pushdown.
 //!
 //! TPC-H Q12 and Q14 against a storage node process with one pushdown slot on a core of its own, behind a limited link,
 //! over its compute power: without pushdown, with eager and with adaptive pushdown; alone and both at once; the queue
