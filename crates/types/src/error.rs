@@ -128,6 +128,8 @@ classes! {
     DuplicateObject "42710",
     /// Two tables of one statement with one name.
     DuplicateAlias "42712",
+    /// A window that cannot be made of the one that it names.
+    Windowing "42P20",
     /// No such function, operator or procedure, or not with these arguments.
     UndefinedFunction "42883",
     /// Several operators or functions take these arguments.

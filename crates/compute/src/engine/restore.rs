@@ -4,9 +4,11 @@ use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{self, Expr, Set};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::Token;
 use thermocline_catalog::TableDefinition;
 use thermocline_dialect::parse;
-use thermocline_syntax::folded;
+use thermocline_syntax::{Tokens, folded, folded_word, split};
 
 use super::engine::AnalyticEngine;
 use super::options::StatementOptions;
@@ -20,18 +22,33 @@ impl AnalyticEngine {
     pub(super) async fn restore(&self, mut options: StatementOptions) -> Result<()> {
         let saved = self.resources.saved_catalog()?;
         let default_zone = options.config.options().execution.time_zone.clone();
-        for statement in parse(&saved).map_err(|error| error.context("catalog.sql"))? {
-            let sql = statement.to_string();
-            let restored = match time_zone(&statement) {
-                Some(zone) => {
-                    options.config.options_mut().execution.time_zone = zone.or_else(|| default_zone.clone());
-                    Ok(())
-                }
-                None => self.restore_one(statement, &options).await,
+        for sql in split(&saved).map_err(|error| DataFusionError::from(error).context("catalog.sql"))? {
+            let restored = match parse(sql).map(|mut statements| statements.pop()) {
+                Ok(None) => Ok(()),
+                Ok(Some(statement)) => match time_zone(&statement) {
+                    Some(zone) => {
+                        options.config.options_mut().execution.time_zone = zone.or_else(|| default_zone.clone());
+                        Ok(())
+                    }
+                    None => self.restore_one(statement, &options).await,
+                },
+                Err(error) => self.leave_out_unread(sql, error, &options),
             };
             restored.map_err(|error| error.context(format!("catalog.sql: {sql}")))?;
         }
         Ok(())
+    }
+
+    /// Keeps a definition that does not parse, such as one that an earlier version took, under the name that it gives.
+    ///
+    /// # Errors
+    /// The parser's error if it gives none.
+    fn leave_out_unread(&self, sql: &str, error: DataFusionError, options: &StatementOptions) -> Result<()> {
+        match defined(&Tokens::of(sql)?) {
+            Some(Defined::View(name)) => self.leave_out_view(name, Some(sql.to_owned()), &error, options),
+            Some(Defined::Table(name)) => self.leave_out(name, Some(sql.to_owned()), &error),
+            None => Err(error),
+        }
     }
 
     /// Restores one definition of the catalog file, or keeps it as one that cannot be used.
@@ -92,6 +109,41 @@ fn time_zone(statement: &Statement) -> Option<Option<String>> {
             }
             _ => None,
         },
+        _ => None,
+    }
+}
+
+/// The relation that a text begins to define.
+enum Defined {
+    Table(String),
+    View(String),
+}
+
+/// The relation that a text defines if it begins like a definition; the rest of it is not read.
+fn defined(tokens: &Tokens) -> Option<Defined> {
+    let of: fn(String) -> Defined = if tokens.begin_with(&[Keyword::CREATE, Keyword::EXTERNAL, Keyword::TABLE]) {
+        Defined::Table
+    } else if tokens.begin_with(&[Keyword::CREATE, Keyword::VIEW])
+        || tokens.begin_with(&[Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::VIEW])
+    {
+        Defined::View
+    } else {
+        return None;
+    };
+    const BEFORE: [Keyword; 9] = [
+        Keyword::CREATE,
+        Keyword::EXTERNAL,
+        Keyword::TABLE,
+        Keyword::OR,
+        Keyword::REPLACE,
+        Keyword::VIEW,
+        Keyword::IF,
+        Keyword::NOT,
+        Keyword::EXISTS,
+    ];
+    let mut words = tokens.iter().zip(tokens.keywords()).skip_while(|(_, keyword)| BEFORE.contains(keyword));
+    match words.next()? {
+        (Token::Word(word), _) => Some(of(folded_word(word))),
         _ => None,
     }
 }

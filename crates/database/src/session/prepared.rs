@@ -53,7 +53,7 @@ impl Session {
     }
 
     async fn parameter_types(&self, declared: &[DataType], statement: Statement) -> Result<Vec<Option<RowType>>> {
-        let Some(AnalyticStatement::Statement(ast)) = statement.into_analytic() else {
+        let Some(AnalyticStatement::Statement(ast)) = statement.into_analytic()? else {
             return plan_err!("expected a statement with parameters");
         };
         let deadline = self.own().lock().deadline();

@@ -447,7 +447,7 @@ impl Session {
         // The statement may have been stopped in the row engine.
         interrupt.check().map_err(external)?;
         let text = Arc::clone(&statement.text);
-        let Some(statement) = statement.into_analytic() else { return user_err!(Syntax, "{text} is not a query") };
+        let Some(statement) = statement.into_analytic()? else { return user_err!(Syntax, "{text} is not a query") };
         self.engine().stream(statement, &self.options(interrupt.deadline())).await
     }
 

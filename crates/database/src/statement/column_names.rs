@@ -230,7 +230,7 @@ mod tests {
             ),
         ] {
             let statement = Statement::parse(sql).unwrap().remove(0);
-            let text = statement.into_analytic().unwrap().to_string();
+            let text = statement.into_analytic().unwrap().unwrap().to_string();
             assert!(text.contains(expected), "{sql}: {text}");
         }
     }
@@ -263,7 +263,7 @@ mod tests {
             "SELECT * FROM (SELECT a, b AS c FROM t) AS q",
         ] {
             let statement = Statement::parse(sql).unwrap().remove(0);
-            assert_eq!(statement.into_analytic().unwrap().to_string(), sql);
+            assert_eq!(statement.into_analytic().unwrap().unwrap().to_string(), sql);
         }
     }
 }

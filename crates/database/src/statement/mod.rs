@@ -15,6 +15,7 @@ mod statement;
 mod tables;
 mod templates;
 mod token;
+mod windows;
 
 pub use column_names::check_view;
 pub use headings::Headings;

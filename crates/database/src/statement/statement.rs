@@ -17,6 +17,7 @@ use super::names::simple;
 use super::parsed::Parsed;
 use super::printed::printed;
 use super::script::{Script, in_script};
+use super::windows::resolve_windows;
 use crate::error::{Error, Known};
 
 /// A parsed statement of a script, not yet routed to an engine.
@@ -129,12 +130,16 @@ impl Statement {
         }
     }
 
-    /// The form for the analytic engine, with names for columns that are referred to; `None` if that engine cannot run
-    /// the statement.
-    pub(crate) fn into_analytic(self) -> Option<AnalyticStatement> {
-        let mut statement = Arc::unwrap_or_clone(self.parsed).into_analytic()?;
+    /// The form for the analytic engine, with names for columns that are referred to, and its windows resolved; `None`
+    /// if that engine cannot run the statement.
+    ///
+    /// # Errors
+    /// Those of [`resolve_windows`].
+    pub(crate) fn into_analytic(self) -> Result<Option<AnalyticStatement>> {
+        let Some(mut statement) = Arc::unwrap_or_clone(self.parsed).into_analytic() else { return Ok(None) };
+        resolve_windows(&mut statement)?;
         name_columns(&mut statement);
-        Some(statement)
+        Ok(Some(statement))
     }
 
     /// The name of the table that it creates or changes, if that may be a row table, and whether it creates it.
@@ -201,7 +206,7 @@ mod tests {
     /// Texts of statements, and whether the analytic engine can run each.
     fn texts(script: &str) -> Vec<(String, bool)> {
         let statements = Statement::parse(script).unwrap();
-        statements.into_iter().map(|one| (one.text.to_string(), one.into_analytic().is_some())).collect()
+        statements.into_iter().map(|one| (one.text.to_string(), one.into_analytic().unwrap().is_some())).collect()
     }
 
     #[test]

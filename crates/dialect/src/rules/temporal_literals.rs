@@ -214,14 +214,14 @@ fn instant(literal: &Expr, unit: &Unit, zone: &str) -> Option<i128> {
     match (unit, data_type) {
         (Unit::Time(_), None) => time(text),
         (Unit::Time(_), Some(DataType::Time32(of) | DataType::Time64(of))) => held(time(text)?, nanos_of(*of)),
-        (Unit::Timestamp(_, None), None) => local(text),
+        (Unit::Timestamp(_, None), None) => local(text, unit),
         (Unit::Timestamp(_, None) | Unit::Day, Some(DataType::Timestamp(of, None))) => {
-            held(local(text)?, nanos_of(*of))
+            held(local(text, unit)?, nanos_of(*of))
         }
-        (Unit::Timestamp(_, None), Some(DataType::Date32)) => held(timestamp(text, "UTC")?, NANOS_PER_DAY),
-        (Unit::Timestamp(_, Some(_)), None) => timestamp(text, zone),
+        (Unit::Timestamp(_, None), Some(DataType::Date32)) => held(timestamp(text, "UTC", unit)?, NANOS_PER_DAY),
+        (Unit::Timestamp(_, Some(_)), None) => timestamp(text, zone, unit),
         (Unit::Timestamp(_, Some(_)), Some(DataType::Timestamp(of, Some(of_literal)))) => {
-            held(timestamp(text, of_literal)?, nanos_of(*of))
+            held(timestamp(text, of_literal, unit)?, nanos_of(*of))
         }
         _ => None,
     }
@@ -245,18 +245,26 @@ fn time(text: &str) -> Option<i128> {
     string_to_time_nanoseconds(text).ok().map(i128::from)
 }
 
+/// Whether a text has digits that only a value of `unit` keeps. All others are compared with it as a timestamp of SQL,
+/// which is rounded to microseconds.
+fn is_finer(text: &str, unit: &Unit) -> bool {
+    let digits = |fraction: &str| fraction.bytes().take_while(u8::is_ascii_digit).count();
+    matches!(unit, Unit::Timestamp(TimeUnit::Nanosecond, _))
+        && text.split_once('.').is_some_and(|(_, fraction)| digits(fraction) > 6)
+}
+
 /// The local time of text, ignoring a zone in it, as in SQL.
-fn local(text: &str) -> Option<i128> {
+fn local(text: &str, unit: &Unit) -> Option<i128> {
     match parse_timestamp(text) {
-        Ok(micros) => Some(i128::from(micros) * 1000),
-        // Texts with more digits than microseconds.
-        Err(_) => timestamp(text, "UTC"),
+        Ok(micros) if !is_finer(text, unit) => Some(i128::from(micros) * 1000),
+        _ => timestamp(text, "UTC", unit),
     }
 }
 
 /// The instant of text, in `zone` unless the text contains one.
-fn timestamp(text: &str, zone: &str) -> Option<i128> {
+fn timestamp(text: &str, zone: &str, unit: &Unit) -> Option<i128> {
     if matches!(zone, "UTC" | "+00:00")
+        && !is_finer(text, unit)
         && let Ok(micros) = parse_timestamptz(text)
     {
         return Some(i128::from(micros) * 1000);

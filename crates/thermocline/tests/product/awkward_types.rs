@@ -237,6 +237,35 @@ const TIMES: &[&str] = &[
     "DATE '0001-01-01'",
 ];
 
+/// A literal with more digits than microseconds lies between, or is, one of a column of nanoseconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn literals_keep_nanoseconds() {
+    let mut lake = Lake::new().await;
+    let at = |step: i64| (step != 2).then_some(1_704_067_200_123_456_700 + step * 100);
+    let values: ArrayRef = Arc::new(PrimitiveArray::<TimestampNanosecondType>::from_iter((-4..4).map(at)));
+    lake.table("n", &[values], "", "TIMESTAMP_NS").await;
+    let literals = [
+        "'2024-01-01 00:00:00.1234567'",
+        "'2024-01-01 00:00:00.12345675'",
+        "'2024-01-01 00:00:00.123457'",
+        "'2024-01-01 00:00:00.1234570'",
+    ];
+    let mut queries = vec![];
+    for literal in literals {
+        queries.extend(["=", "<>", "<", "<=", ">", ">="].map(|op| format!("SELECT id FROM n WHERE c {op} {literal}")));
+        queries.push(format!("SELECT id FROM n WHERE c BETWEEN {literal} AND '2024-01-01 00:00:00.123456999'"));
+        queries.push(format!("SELECT id FROM n WHERE c IN ({literal}, '2024-01-01 00:00:00.1234565')"));
+        queries.push(format!("SELECT id, c IS DISTINCT FROM {literal} FROM n"));
+    }
+    lake.check(&queries).await;
+    for (sql, literal) in queries.iter().flat_map(|sql| literals.map(|literal| (sql, literal))) {
+        let typed = sql.replace(literal, &format!("TIMESTAMP {literal}"));
+        let session = &lake.sessions[0];
+        let (text, typed) = (session.run(sql).await.unwrap(), session.run(&typed).await.unwrap());
+        assert_same(canonical(&typed), canonical(&text), false, sql);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn timestamps_of_any_unit() {
     let mut lake = Lake::new().await;

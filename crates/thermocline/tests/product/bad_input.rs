@@ -442,9 +442,32 @@ async fn a_catalog_is_kept_and_restored() {
     fails(&session, "SELECT * FROM t", &["t"]).await;
     drop(session);
 
-    fs::write(database.join("catalog.sql"), "CREATE EXTERNAL TABLE broken").unwrap();
-    let options = OpenOptions { directory: Some(database), ..OpenOptions::default() };
-    assert!(Database::open(options, |_| {}).await.unwrap_err().to_string().contains("catalog.sql"));
+    let options = OpenOptions { directory: Some(database.clone()), ..OpenOptions::default() };
+    fs::write(database.join("catalog.sql"), "what is this").unwrap();
+    assert!(Database::open(options.clone(), |_| {}).await.unwrap_err().to_string().contains("catalog.sql"));
+
+    // Definitions that do not parse, as those that an earlier version took may not, keep nothing else from being used.
+    let texts = ["CREATE EXTERNAL TABLE broken", "CREATE OR REPLACE VIEW \"Bad\" AS SELECT 1 GROUP BY 1 WITH ROLLUP"];
+    fs::write(
+        database.join("catalog.sql"),
+        format!("{};\n{};\nCREATE VIEW good AS SELECT 7 AS a;", texts[0], texts[1]),
+    )
+    .unwrap();
+    for _ in 0..2 {
+        let session = Database::open(options.clone(), |_| {}).await.unwrap().session();
+        assert_eq!(count(&session, "SELECT a FROM good").await, "7");
+        fails(&session, "SELECT * FROM broken", &["broken"]).await;
+        fails(&session, "SELECT * FROM \"Bad\"", &["Bad"]).await;
+        fails(&session, "CREATE VIEW \"Bad\" AS SELECT 2", &["Bad"]).await;
+        session.run("CREATE OR REPLACE VIEW other AS SELECT 3 AS a").await.unwrap();
+        let kept = fs::read_to_string(database.join("catalog.sql")).unwrap();
+        assert!(texts.iter().all(|text| kept.contains(text)), "{kept}");
+    }
+    let session = Database::open(options.clone(), |_| {}).await.unwrap().session();
+    session.run("DROP VIEW \"Bad\"").await.unwrap();
+    session.run("DROP TABLE broken").await.unwrap();
+    let kept = fs::read_to_string(database.join("catalog.sql")).unwrap();
+    assert!(!texts.iter().any(|text| kept.contains(text)), "{kept}");
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow_flight::FlightData;
 use async_trait::async_trait;
@@ -55,6 +55,8 @@ struct Sent {
     /// Fragments that are beyond the capabilities; requests for compression that there is not.
     others: AtomicU64,
     ranges: AtomicU64,
+    /// Tenants of the queries whose fragments came.
+    tenants: Mutex<BTreeSet<String>>,
 }
 
 impl Sent {
@@ -229,6 +231,8 @@ impl Storage for Directory {
     }
 
     async fn execute(&self, request: &FragmentRequest) -> Result<Messages, NodeError> {
+        let origin = request.origin.as_ref().expect("a request says whose it is");
+        self.sent.tenants.lock().unwrap().insert(origin.tenant.clone());
         let (fragment, columns) = Fragment::decode(&request.fragment, node_functions(), &Limits::default())?;
         let kinds = fragment.operator_kinds();
         if let Some(kind) = kinds.iter().find(|kind| !self.capabilities.runs(**kind)) {
@@ -389,10 +393,12 @@ async fn what_it_does_not_run_is_done_here_and_said() {
             }
         }
         session.set("mode", "pushdown").unwrap();
+        session.set("tenant", "sales").unwrap();
         let before = Sent::get(&sent.filters);
         let result = session.run(STATEMENTS[1].0).await.unwrap();
         assert!(result.stats.partitions(Route::Pushdown) > 0, "{:?}", result.stats);
         assert!(Sent::get(&sent.filters) > before && Sent::get(&sent.others) == 0, "{sent:?}");
+        assert_eq!(*sent.tenants.lock().unwrap(), BTreeSet::from([String::new(), "sales".to_owned()]));
 
         let error = session.run("CREATE INDEX i ON lineorder (lo_partkey)").await.unwrap_err().to_string();
         assert!(error.contains("directory ") && error.contains("keeps no indexes"), "{error}");

@@ -47,6 +47,15 @@ const QUERIES: &[&str] = &[
     "SELECT x FROM ta WHERE k IN (SELECT max FROM (SELECT max(k) FROM tb) AS q) ORDER BY x",
     "SELECT date '2024-01-01', '2024-01-01', timestamptz '2024-01-01', '2024-01-01'::timestamp",
     "SELECT 1::dec(5, 1), 'ab'::character varying, 'ab'::char varying(1), every(x > 0) FROM ta",
+    // Windows that refer to windows.
+    "SELECT x, sum(x) OVER (w ORDER BY x) FROM ta WINDOW w AS (PARTITION BY k) ORDER BY x",
+    "SELECT x, sum(x) OVER v, count(*) OVER w FROM ta WINDOW w AS (PARTITION BY k), v AS (w ORDER BY x DESC) ORDER BY x",
+    "SELECT x, sum(x) OVER (w ROWS 1 PRECEDING) FROM ta WINDOW w AS (PARTITION BY k ORDER BY x) ORDER BY x",
+    "SELECT x FROM ta WINDOW w AS (PARTITION BY k ORDER BY x) ORDER BY sum(x) OVER w, x",
+    "SELECT x, (SELECT sum(y) OVER (w ORDER BY y) FROM tb WINDOW w AS (PARTITION BY k) ORDER BY 1 LIMIT 1), max(x) OVER w
+     FROM ta WINDOW w AS () ORDER BY x",
+    "SELECT sum(x) OVER (\"W\" ORDER BY x) FROM ta WINDOW \"W\" AS (PARTITION BY k), w AS () UNION ALL
+     SELECT sum(x) OVER w FROM ta WINDOW w AS (ORDER BY x) ORDER BY 1",
     // Names in ORDER BY and GROUP BY.
     "SELECT count(*) FROM ta GROUP BY k ORDER BY count, 1",
     "SELECT k, count(*) FROM ta GROUP BY k ORDER BY count DESC, k",

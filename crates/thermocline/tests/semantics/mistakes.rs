@@ -63,6 +63,12 @@ const MISTAKES: &[Mistake] = &[
     ("SELECT row_number() FROM orders", Some("row_number"), None),
     ("SELECT id FROM orders WHERE row_number() OVER () = 1", None, Some("subquery")),
     ("SELECT sum(sum(price)) FROM orders", None, None),
+    ("SELECT sum(price) OVER nowindow FROM orders", Some("nowindow"), None),
+    ("SELECT sum(price) OVER (nowindow ORDER BY id) FROM orders", Some("nowindow"), None),
+    ("SELECT sum(price) OVER (w PARTITION BY id) FROM orders WINDOW w AS (ORDER BY day)", None, None),
+    ("SELECT sum(price) OVER (w ORDER BY id) FROM orders WINDOW w AS (ORDER BY day)", None, None),
+    ("SELECT sum(price) OVER (w ORDER BY id) FROM orders WINDOW w AS (ROWS 1 PRECEDING)", None, None),
+    ("SELECT id FROM orders WINDOW w AS (ORDER BY day), w AS (ORDER BY id)", None, None),
     // Types.
     ("SELECT customer + 1 FROM orders", None, None),
     ("SELECT sum(customer) FROM orders", Some("sum"), None),
