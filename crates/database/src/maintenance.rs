@@ -7,7 +7,7 @@ use thermocline_catalog::SqlFile;
 use thermocline_pushdown::{user_err, user_error};
 use thermocline_transactions::backup;
 use thermocline_transactions::check::Report;
-use thermocline_transactions::database::Database as RowEngine;
+use thermocline_transactions::database::RowEngine;
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::ids::Sequence;
 use thermocline_transactions::recovery::Progress;

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use thermocline_statements::{Answer, Prepared, settle};
+use thermocline_statements::{Prepared, StatementResult, settle};
 use thermocline_tables::PartitionHash;
 use thermocline_tables::partition::Participants;
 use thermocline_tables::schema::{Argument, Language, ProcedureDefinition, Schema};
@@ -104,7 +104,7 @@ impl Compiled {
     }
 
     /// Runs it.
-    pub fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    pub fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let arguments = self.settle(arguments)?;
         match &self.body {
             Body::Sql(procedure) => procedure.run(context, &self.name, &arguments),

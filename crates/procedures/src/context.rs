@@ -1,5 +1,5 @@
 use thermocline_machine::ids::Micros;
-use thermocline_statements::{Answer, Batch, Environment, Outcome, Prepared};
+use thermocline_statements::{Batch, Environment, Outcome, Prepared, StatementResult};
 use thermocline_tables::partition::Scope;
 use thermocline_tables::schema::Schema;
 use thermocline_types::{Class, DataType, Error, Result, Value, ValueRef};
@@ -75,7 +75,7 @@ impl<'c, 's> Context<'c, 's> {
     }
 
     /// Calls another procedure as part of this transaction. An error ends the transaction.
-    pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Answer> {
+    pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<StatementResult> {
         self.unless_failed(|context| context.call_inside(procedure, arguments))
     }
 
@@ -100,7 +100,7 @@ impl<'c, 's> Context<'c, 's> {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    fn call_inside(&mut self, procedure: &str, arguments: &[Value]) -> Result<Answer> {
+    fn call_inside(&mut self, procedure: &str, arguments: &[Value]) -> Result<StatementResult> {
         if self.depth >= CALLS_DEEP_MAX {
             let message = format!("procedures call each other more than {CALLS_DEEP_MAX} deep");
             return Err(Class::TooDeep.error(message));

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use thermocline_statements::{Answer, define};
+use thermocline_statements::{StatementResult, define};
 use thermocline_tables::schema::{Argument, Schema};
 use thermocline_types::{Class, Result, Value};
 
@@ -14,7 +14,7 @@ use super::Context;
 ///
 /// ```
 /// use thermocline_procedures::{Context, Procedure};
-/// use thermocline_statements::Answer;
+/// use thermocline_statements::StatementResult;
 /// use thermocline_types::{Result, Value};
 ///
 /// struct Add;
@@ -24,7 +24,7 @@ use super::Context;
 ///         &["UPDATE accounts SET balance = balance + $2 WHERE id = $1 RETURNING balance"]
 ///     }
 ///
-///     fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+///     fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
 ///         Ok(context.execute(0, arguments)?.into())
 ///     }
 /// }
@@ -35,7 +35,7 @@ pub trait Procedure: Send + Sync + 'static {
 
     /// Runs it. An error undoes its changes, and so does an ignored error of a statement or a called procedure. It must
     /// not panic: a panic stops the whole engine, because it may leave anything half done.
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer>;
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult>;
 }
 
 /// A procedure in Rust with its name.

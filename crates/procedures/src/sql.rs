@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thermocline_statements::object;
-use thermocline_statements::{Answer, CallArguments, OutputColumn, Prepared, parse, split};
+use thermocline_statements::{CallArguments, OutputColumn, Prepared, StatementResult, parse, split};
 use thermocline_syntax::Statement;
 use thermocline_tables::schema::{ProcedureDefinition, Schema};
 use thermocline_tables::table::HeapSize;
@@ -54,16 +54,14 @@ impl SqlProcedure {
         }
     }
 
-    pub fn run(&self, context: &mut Context<'_, '_>, name: &str, arguments: &[Value]) -> Result<Answer> {
-        let mut last = Answer::default();
+    pub fn run(&self, context: &mut Context<'_, '_>, name: &str, arguments: &[Value]) -> Result<StatementResult> {
+        let mut last = StatementResult::default();
         for step in &self.steps {
             // Only the last result is returned; dropping this one frees its memory for the next.
             drop(std::mem::take(&mut last));
             let result = match &step.action {
-                Action::Statement(prepared, columns) => context.run(prepared, arguments).map(|outcome| Answer {
-                    columns: Arc::clone(columns),
-                    rows: outcome.rows,
-                    affected: outcome.affected,
+                Action::Statement(prepared, columns) => context.run(prepared, arguments).map(|outcome| {
+                    StatementResult { columns: Arc::clone(columns), rows: outcome.rows, affected: outcome.affected }
                 }),
                 Action::Call { procedure, arguments: written } => {
                     let environment = context.environment();

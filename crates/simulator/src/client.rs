@@ -7,7 +7,7 @@ use std::time::Duration;
 use thermocline_machine::ids::Sequence;
 use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_machine::{EventCount, Machine, Step, Wait};
-use thermocline_statements::Answer;
+use thermocline_statements::StatementResult;
 use thermocline_tables::partition::{Member, Participants};
 use thermocline_tables::table::TableLoad;
 use thermocline_transactions::database::{Definition, Work};
@@ -264,7 +264,7 @@ impl Client {
         }
     }
 
-    fn answer(&self, tag: u64, interrupt: Option<&Interrupt>) -> Step<Result<Answer>> {
+    fn answer(&self, tag: u64, interrupt: Option<&Interrupt>) -> Step<Result<StatementResult>> {
         match interrupt {
             Some(interrupt) => self.engine.called(tag, interrupt),
             None => match self.engine.try_receive() {
@@ -282,7 +282,7 @@ impl Client {
         world: &World,
         scene: &mut Scene,
         (plan, work, tag, attempt): (Plan, Arc<Work>, u64, u32),
-        answer: Result<Answer>,
+        answer: Result<StatementResult>,
     ) -> Stepped {
         let needs = scene.needs.remove(&tag);
         match answer {

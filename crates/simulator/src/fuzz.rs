@@ -11,8 +11,8 @@ use std::sync::Arc;
 use thermocline_durability::disk::{Faults, SimulatedDisk};
 use thermocline_machine::ids::Micros;
 use thermocline_procedures::Limits;
-use thermocline_statements::Answer;
-use thermocline_transactions::database::{Database, Session, Settings};
+use thermocline_statements::StatementResult;
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_types::{Error, Value};
 
 /// A target's body, which takes any bytes.
@@ -40,8 +40,8 @@ return~~... t[#t+1]= (a) f(a) f(...) a.b a[1] pcall(f) setmetatable({},{__index=
 setmetatable({},{__call=a}) setmetatable({},t) t.__index=t t.__call=t coroutine.wrap(f)() ('x'):rep(100) #a -a not~~a";
 
 struct Bench {
-    _database: Database,
-    session: Session,
+    _database: RowEngine,
+    session: RowSession,
     runs: u32,
 }
 
@@ -59,7 +59,7 @@ impl Bench {
             ..Settings::default()
         };
         let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-        let database = settled(Database::open(disk, settings));
+        let database = settled(RowEngine::open(disk, settings));
         let mut session = database.session();
         for sql in [
             "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)",
@@ -103,7 +103,7 @@ fn settled<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn text_of(answer: &Answer) -> String {
+fn text_of(answer: &StatementResult) -> String {
     let mut text = String::new();
     for row in answer.rows.iter() {
         for value in row {

@@ -11,7 +11,7 @@
 //!           history: strictly serializable? <-- rows -- state, hash, schema
 //! ```
 //!
-//! All of it is the code that threads of [`Database`](thermocline_transactions::database::Database) drive:
+//! All of it is the code that threads of [`RowEngine`](thermocline_transactions::database::RowEngine) drive:
 //! [machines](thermocline_machine) over queues, rendezvous and results that wait for the log. Here a scheduler steps
 //! any machine that can go on, in an order decided by the seed. A waiting machine can go on once its event has
 //! advanced, so a forgotten wake-up leaves it waiting for ever. Clients run statements, procedures in Rust and Lua,

@@ -108,7 +108,7 @@ pub struct Start {
 }
 
 impl Node {
-    /// Starts the machines that threads of [`Database::open`](thermocline_transactions::database::Database::open)
+    /// Starts the machines that threads of [`RowEngine::open`](thermocline_transactions::database::RowEngine::open)
     /// drive.
     pub fn start(start: Start, random: &mut Random) -> Result<Self> {
         let Start {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use thermocline_procedures::{Context, Procedure, Registration};
-use thermocline_statements::{Answer, Rows};
+use thermocline_statements::{Rows, StatementResult};
 use thermocline_types::{Class, Result, Value, ValueRef};
 
 use super::workload::{APPEND, Ask, GROW, LIST, LOAD_OF, REGISTER, REPLACE, SCAN, SET, SETTING, late, value};
@@ -25,7 +25,7 @@ impl Procedure for Steps {
         &self.statements
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let Some(Value::Text(text)) = arguments.last() else { return Err(Class::Procedure.error("no steps")) };
         let mut rows = Rows::new(2);
         for ask in text.split(';').map(Ask::decode) {
@@ -47,7 +47,7 @@ impl Procedure for Steps {
             let is_number = matches!(ask, Ask::Register(_) | Ask::Replace(..) | Ask::Loaded(_));
             rows.push(if is_number { value } else { ValueRef::Null })?;
         }
-        Ok(Answer { rows, ..Answer::default() })
+        Ok(StatementResult { rows, ..StatementResult::default() })
     }
 }
 

@@ -15,7 +15,7 @@ use thermocline_statements::define;
 use thermocline_tables::partition::{self, Member};
 use thermocline_tables::schema::Schema;
 use thermocline_tables::table::Budget;
-use thermocline_transactions::database::{Database, Replayer};
+use thermocline_transactions::database::{Replayer, RowEngine};
 use thermocline_types::{Error, Result, ValueRef};
 
 use super::bug::Bug;
@@ -360,7 +360,7 @@ impl Simulation {
         Ok(Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited(), &budget)?))
     }
 
-    /// As [`Database::open`] does.
+    /// As [`RowEngine::open`] does.
     fn attempt(&mut self) -> Result<State> {
         let (disk, placement, budget) = (&self.disk, self.random.next(), Arc::new(Budget::unlimited()));
         let replay = |known: Option<Identity>| {
@@ -400,7 +400,7 @@ impl Simulation {
         let into = SimulatedDisk::new(self.random.next(), Faults::default());
         let disk = Arc::new(into.clone());
         let restored = registrations(None)
-            .and_then(|procedures| Database::restore_until(&self.disk, disk, procedures, shown.last(), &mut |_| {}));
+            .and_then(|procedures| RowEngine::restore_until(&self.disk, disk, procedures, shown.last(), &mut |_| {}));
         restored.map_err(|error| format!("restore --until {}: {error}", shown.last()))?;
         let disk = std::mem::replace(&mut self.disk, into);
         let state = self.attempt();

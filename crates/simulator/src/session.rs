@@ -7,7 +7,7 @@ use std::time::Duration;
 use thermocline_machine::ids::Sequence;
 use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_machine::{EventCount, Step, Wait};
-use thermocline_statements::Answer;
+use thermocline_statements::StatementResult;
 use thermocline_tables::partition::Member;
 use thermocline_transactions::database::Work;
 use thermocline_transactions::engine::Interactive;
@@ -35,7 +35,7 @@ pub struct Running {
     statements: VecDeque<(Text, Vec<Value>)>,
     interrupt: Arc<Interrupt>,
     /// Answer of the first statement.
-    seen: Option<Answer>,
+    seen: Option<StatementResult>,
     /// Whether the running statement has waited for partitions.
     waits: bool,
 }

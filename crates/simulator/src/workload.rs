@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use thermocline_machine::random::Random;
-use thermocline_statements::{Answer, Rows};
+use thermocline_statements::{Rows, StatementResult};
 use thermocline_types::{Value, ValueRef};
 
 use super::history::Step;
@@ -240,7 +240,7 @@ impl Ask {
     }
 
     /// Operations, from the answer of its first statement.
-    pub fn seen(self, answer: &Answer) -> Vec<Step> {
+    pub fn seen(self, answer: &StatementResult) -> Vec<Step> {
         let rows = &answer.rows;
         let first = if rows.is_empty() { ValueRef::Null } else { value(rows, 0, 0) };
         let also = if let Self::Append(key, _) = self { Self::List(key).done(first) } else { None };
@@ -395,7 +395,7 @@ impl Part {
     }
 
     /// Operations, from the answer of its first statement.
-    pub fn seen(&self, plans: &Plans, answer: &Answer) -> Vec<Step> {
+    pub fn seen(&self, plans: &Plans, answer: &StatementResult) -> Vec<Step> {
         match self {
             Self::Ask(ask) => ask.seen(answer),
             Self::Call(plan) => plans.seen(plan, answer),
@@ -492,7 +492,7 @@ impl Plan {
     }
 
     /// Operations, from the answer to its [call](Self::call).
-    fn seen(&self, answer: &Answer) -> Vec<Step> {
+    fn seen(&self, answer: &StatementResult) -> Vec<Step> {
         let rows = &answer.rows;
         let int = |row, column| if let ValueRef::Int(value) = value(rows, row, column) { value } else { 0 };
         let all = 0..rows.len();
@@ -564,7 +564,7 @@ impl Plans {
     }
 
     /// Operations, from the answer to a plan's [call](Plan::call).
-    pub fn seen(&self, plan: &Plan, answer: &Answer) -> Vec<Step> {
+    pub fn seen(&self, plan: &Plan, answer: &StatementResult) -> Vec<Step> {
         let seen = plan.seen(answer);
         match plan {
             Plan::Loads { of: Some(load), .. } if seen.is_empty() => {

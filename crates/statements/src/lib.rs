@@ -9,7 +9,6 @@
 //! planner does not support return [`Error::Unsupported`](thermocline_types::Error::Unsupported), upon which the caller
 //! may try the analytic engine.
 
-mod answer;
 mod arguments;
 mod bind;
 mod data_type;
@@ -25,9 +24,9 @@ mod prepared;
 mod rows;
 mod select;
 mod statement_cache;
+mod statement_result;
 mod write;
 
-pub use answer::Answer;
 pub use arguments::CallArguments;
 pub(crate) use bind::Binder;
 pub(crate) use data_type::data_type;
@@ -42,4 +41,5 @@ pub use prepared::Prepared;
 pub use prepared::settle;
 pub use rows::{Batch, Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
 pub use statement_cache::{StatementCache, charge_statement, check_statements};
+pub use statement_result::StatementResult;
 pub use write::RowMaker;

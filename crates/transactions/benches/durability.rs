@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Answer, Database, Settings, SnapshotSettings, Work};
+use thermocline_transactions::database::{RowEngine, Settings, SnapshotSettings, StatementResult, Work};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::Client;
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
@@ -42,7 +42,7 @@ impl Procedure for Add {
         &["UPDATE items SET n = n + $2 WHERE id = $1"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, arguments)?.into())
     }
 }
@@ -54,12 +54,12 @@ impl Procedure for Get {
         &["SELECT n, text FROM items WHERE id = $1"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, arguments)?.into())
     }
 }
 
-fn open(directory: &Path, progress: &mut dyn FnMut(&Progress)) -> Database {
+fn open(directory: &Path, progress: &mut dyn FnMut(&Progress)) -> RowEngine {
     let procedures = vec![
         Registration::new("add(id BIGINT, n BIGINT) PARTITION ON (id)", 1, Add).unwrap(),
         Registration::new("get(id BIGINT) PARTITION ON (id)", 1, Get).unwrap(),
@@ -67,7 +67,7 @@ fn open(directory: &Path, progress: &mut dyn FnMut(&Progress)) -> Database {
     let snapshots = SnapshotSettings { log_bytes: u64::MAX, interval: None, ..SnapshotSettings::default() };
     let settings =
         Settings { partitions: PARTITIONS, procedures, snapshots, memory_bytes_max: 8 << 30, ..Settings::default() };
-    Database::open_with_progress(Arc::new(RealDisk::open(directory).unwrap()), settings, progress).unwrap()
+    RowEngine::open_with_progress(Arc::new(RealDisk::open(directory).unwrap()), settings, progress).unwrap()
 }
 
 /// Submits calls and takes their results, `WINDOW` at a time, until `next` has none.
@@ -92,7 +92,7 @@ fn drive(mut client: Client<Work>, mut next: impl FnMut() -> Option<(Arc<Work>, 
     }
 }
 
-fn fill(database: &Database, rows: i64) {
+fn fill(database: &RowEngine, rows: i64) {
     let mut session = database.session();
     session
         .execute(
@@ -108,7 +108,7 @@ fn fill(database: &Database, rows: i64) {
 }
 
 /// One client thread for each partition. `wanted` returns whether there is one more transaction.
-fn load(database: &Database, rows: i64, reads: bool, wanted: impl Fn() -> bool + Sync, done: &AtomicU64) {
+fn load(database: &RowEngine, rows: i64, reads: bool, wanted: impl Fn() -> bool + Sync, done: &AtomicU64) {
     let (add, get) = (database.procedure("add").unwrap(), database.procedure("get").unwrap());
     std::thread::scope(|scope| {
         for seed in 0..u64::from(PARTITIONS) {
@@ -165,7 +165,7 @@ fn recovery(transactions: u64, rows: i64) {
 }
 
 /// Single reads of one partition after the other, one at a time; returns the time of each in microseconds.
-fn probe(database: &Database, rows: i64, stop: &AtomicBool) -> Vec<u64> {
+fn probe(database: &RowEngine, rows: i64, stop: &AtomicBool) -> Vec<u64> {
     let get = database.procedure("get").unwrap();
     let (mut client, mut random, mut took) = (database.client(), StdRng::seed_from_u64(99), Vec::new());
     while !stop.load(Ordering::Relaxed) {

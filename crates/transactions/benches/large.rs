@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Database, Settings, SnapshotSettings, TableReader};
+use thermocline_transactions::database::{RowEngine, Settings, SnapshotSettings, TableReader};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::ids::PartitionId;
 use thermocline_transactions::interrupt::Interrupt;
@@ -48,7 +48,7 @@ fn text(random: &mut StdRng) -> Value {
     Value::Text(format!("{:040}", random.random::<u64>()).into())
 }
 
-fn open() -> (Database, tempfile::TempDir) {
+fn open() -> (RowEngine, tempfile::TempDir) {
     let directory = tempfile::tempdir_in(std::env::var("BENCH_DIRECTORY").unwrap_or_else(|_| ".".into())).unwrap();
     let snapshots = SnapshotSettings { log_bytes: u64::MAX, interval: None, ..SnapshotSettings::default() };
     let settings = Settings {
@@ -59,10 +59,10 @@ fn open() -> (Database, tempfile::TempDir) {
         undo_bytes_max: 4 << 30,
         ..Settings::default()
     };
-    (Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap(), directory)
+    (RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap(), directory)
 }
 
-fn fill(database: &Database, rows: i64) {
+fn fill(database: &RowEngine, rows: i64) {
     let create = "CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v BIGINT NOT NULL, field VARCHAR(100) NOT NULL) \
                   PARTITION BY (k)";
     database.session().execute(create, &[]).unwrap();
@@ -84,7 +84,7 @@ fn fill(database: &Database, rows: i64) {
 }
 
 /// The work by key, `rate` a second, until it is to stop; returns times in microseconds, ascending.
-fn work_by_key(database: &Database, rows: i64, rate: f64, stop: &AtomicBool) -> Vec<u64> {
+fn work_by_key(database: &RowEngine, rows: i64, rate: f64, stop: &AtomicBool) -> Vec<u64> {
     let read = database.prepare("SELECT field FROM t WHERE k = $1").unwrap();
     let write = database.prepare("UPDATE t SET field = $2 WHERE k = $1").unwrap();
     let (mut client, mut random) = (database.client(), StdRng::seed_from_u64(2));
@@ -146,7 +146,7 @@ impl RowSink for Sum {
 }
 
 /// Reads all rows in steps; returns the sums, and the longest time of a step, including the wait for its turn.
-fn query(database: &Database, column: Option<usize>, by: Option<usize>) -> (Sums, Duration) {
+fn query(database: &RowEngine, column: Option<usize>, by: Option<usize>) -> (Sums, Duration) {
     let all = Arc::new(Mutex::new(Sums::default()));
     let inner = Arc::clone(&all);
     let sink = move |_: PartitionId| {
@@ -174,7 +174,7 @@ fn query(database: &Database, column: Option<usize>, by: Option<usize>) -> (Sums
 }
 
 /// Runs a statement; returns its rows and for how long it held its partitions.
-fn statement(database: &Database, sql: &str) -> (u64, Duration) {
+fn statement(database: &RowEngine, sql: &str) -> (u64, Duration) {
     let interrupt = Arc::new(Interrupt::new(None));
     let mut session = database.session();
     let changed = session.as_one_statement(Arc::clone(&interrupt), |session| session.execute(sql, &[]));
@@ -182,7 +182,7 @@ fn statement(database: &Database, sql: &str) -> (u64, Duration) {
 }
 
 /// Runs `work` beside the work by key and prints its result.
-fn beside(database: &Database, rows: i64, rate: f64, what: &str, work: impl FnOnce() -> String) {
+fn beside(database: &RowEngine, rows: i64, rate: f64, what: &str, work: impl FnOnce() -> String) {
     let stop = AtomicBool::new(false);
     let (said, seconds, took) = std::thread::scope(|scope| {
         let by_key = scope.spawn(|| work_by_key(database, rows, rate, &stop));
@@ -204,7 +204,7 @@ fn beside(database: &Database, rows: i64, rate: f64, what: &str, work: impl FnOn
         at(0.999),
         at(1.0)
     );
-    let held = |database: &Database| {
+    let held = |database: &RowEngine| {
         let partitions = database.session().statistics().unwrap().partitions;
         partitions.iter().map(|partition| partition.held.longest).max().unwrap_or_default()
     };

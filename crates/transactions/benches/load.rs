@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thermocline_transactions::database::{Database, Opening, Session, Settings, SnapshotSettings};
+use thermocline_transactions::database::{Opening, RowEngine, RowSession, Settings, SnapshotSettings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
@@ -45,13 +45,13 @@ fn settings(partitions: u16) -> Settings {
     }
 }
 
-fn open(directory: &Path, partitions: u16) -> Database {
+fn open(directory: &Path, partitions: u16) -> RowEngine {
     let disk = Arc::new(RealDisk::open_or_create(directory.to_path_buf()).unwrap());
-    Database::open(disk, settings(partitions)).unwrap()
+    RowEngine::open(disk, settings(partitions)).unwrap()
 }
 
 /// Runs point statements until told to stop; returns their times in microseconds, sorted.
-fn others(database: &Database, stop: &AtomicBool) -> Vec<u64> {
+fn others(database: &RowEngine, stop: &AtomicBool) -> Vec<u64> {
     let mut session = database.session();
     let (mut took, mut random) = (Vec::new(), 1_i64);
     while !stop.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ fn tell(name: &str, took: &[u64], seconds: f64) {
     );
 }
 
-fn load(session: &mut Session, rows: i64) {
+fn load(session: &mut RowSession, rows: i64) {
     let mut load = session
         .load(
             "lines",

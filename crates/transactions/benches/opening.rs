@@ -16,14 +16,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use thermocline_transactions::database::{Database, Settings, SnapshotSettings};
+use thermocline_transactions::database::{RowEngine, Settings, SnapshotSettings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::types::ValueRef;
 
-fn open(directory: &Path, partitions: u16) -> Database {
+fn open(directory: &Path, partitions: u16) -> RowEngine {
     let disk = Arc::new(RealDisk::open_or_create(directory.to_path_buf()).unwrap());
     let snapshots = SnapshotSettings { interval: None, ..SnapshotSettings::default() };
-    Database::open(disk, Settings { partitions, memory_bytes_max: 64 << 30, snapshots, ..Settings::default() }).unwrap()
+    RowEngine::open(disk, Settings { partitions, memory_bytes_max: 64 << 30, snapshots, ..Settings::default() })
+        .unwrap()
 }
 
 /// Processor time of this process in seconds.

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Answer, Database, Settings};
+use thermocline_transactions::database::{RowEngine, Settings, StatementResult};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
-    Client, CommitWaiters, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran,
+    Client, CommitWaiters, Executor, Executors, Heads, Journal, NoJournal, Options, Program, Ran,
 };
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
@@ -199,7 +199,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
         seed: 1,
         clock: Box::new(|| Micros(1)),
     };
-    let engine = Engine::start(options, load(partitions, rows), journal, commit_waiters).unwrap();
+    let engine = Executors::start(options, load(partitions, rows), journal, commit_waiters).unwrap();
     let start = Instant::now();
     let done: u64 = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..u64::from(partitions))
@@ -241,7 +241,7 @@ impl Procedure for RustRead {
         &[READ]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, arguments)?.into())
     }
 }
@@ -253,7 +253,7 @@ impl Procedure for RustUpdate {
         &self.0
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let Value::Int(field) = arguments[1] else { unreachable!() };
         Ok(context.execute(field as usize - 1, &[arguments[0].clone(), arguments[2].clone()])?.into())
     }
@@ -273,7 +273,7 @@ fn procedures(language: &str, partitions: u16, rows: i64, time: Duration, durabl
     ];
     let settings =
         Settings { partitions, memory_bytes_max: 16 << 30, procedures: registered, durable, ..Settings::default() };
-    let database = Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
+    let database = RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
     let mut session = database.session();
     let fields: Vec<String> = (0..FIELDS).map(|field| format!("field{field} VARCHAR(100)")).collect();
     let lua_updates: Vec<String> = updates().iter().map(|update| format!("'{update}'")).collect();

@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thermocline_transactions::database::{Database, Settings};
+use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
 
 use oltp::{Call, Calls, DriveOptions, Language, drive};
@@ -83,12 +83,12 @@ impl Calls for Drawn {
     }
 }
 
-fn check(database: &Database, scale: Scale, conditions: &[Condition]) {
+fn check(database: &RowEngine, scale: Scale, conditions: &[Condition]) {
     assert_eq!(tpcc::violations(&mut database.session(), scale, conditions).unwrap(), []);
 }
 
 /// Runs this many of the same calls on one client, with 64 in flight.
-fn count(database: &Database, mut calls: Drawn, mut left: u64) {
+fn count(database: &RowEngine, mut calls: Drawn, mut left: u64) {
     let work = database.procedure(Transaction::PROCEDURES[0]).unwrap();
     let mut client = database.client();
     let mut on_their_way = 0;
@@ -131,7 +131,7 @@ fn main() {
         seed: 1,
         ..Settings::default()
     };
-    let database = Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
+    let database = RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
     tpcc::define(&mut database.session(), language).unwrap();
     tpcc::load(&database, scale, partitions.into()).unwrap();
     let mut terminals: Vec<Terminal> =

@@ -2,7 +2,7 @@
 //! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
 //!
 //! ```text
-//! database: Database, Session, Catalog
+//! database: RowEngine, RowSession, Catalog
 //!     |
 //!  engine: queues, workers, order           procedures: Lua, SQL, Rust
 //!     |               |                          |

@@ -9,7 +9,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::Session;
+use common::RowSession;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -231,7 +231,7 @@ struct Counts {
     refused: usize,
 }
 
-fn run(session: &mut Session, sql: &str, parameters: &[Value]) -> Result<(Vec<String>, u64), String> {
+fn run(session: &mut RowSession, sql: &str, parameters: &[Value]) -> Result<(Vec<String>, u64), String> {
     let prepared = Prepared::new(&session.schema, sql).map_err(|error| error.sqlstate().to_owned())?;
     let outcome = session.execute(&prepared, parameters).map_err(|error| error.sqlstate().to_owned())?;
     let text = |value: ValueRef<'_>| match value {
@@ -244,7 +244,7 @@ fn run(session: &mut Session, sql: &str, parameters: &[Value]) -> Result<(Vec<St
 }
 
 /// Runs a statement over `x`, which has indexes on these columns, and over `s`, which has none.
-fn compare(session: &mut Session, sql: &str, ordered: bool, parameters: &[Value], counts: &mut Counts) {
+fn compare(session: &mut RowSession, sql: &str, ordered: bool, parameters: &[Value], counts: &mut Counts) {
     let name = |table: &str| sql.replace("TABLE", table);
     let explain = run(session, &format!("EXPLAIN {}", name("x")), parameters);
     let explain = explain.map(|(lines, _)| lines.join("\n")).unwrap_or_default();
@@ -282,7 +282,7 @@ fn compare(session: &mut Session, sql: &str, ordered: bool, parameters: &[Value]
 fn one_seed(seed: u64, partitions: u32, counts: &mut Counts) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut case = Case::new(&mut random);
-    let mut session = Session::new(partitions);
+    let mut session = RowSession::new(partitions);
     let types: Vec<_> = case.columns.iter().map(|column| column.data_type).collect();
     let nullable = if case.below(2) == 0 { "" } else { " NOT NULL" };
     let columns = format!(

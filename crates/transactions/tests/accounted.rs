@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thermocline_transactions::Error;
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::types::{Value, ValueRef};
 
 const LIMIT: u64 = 16 << 20;
 const ROWS: i64 = 2000;
 
-fn open() -> (Database, Session) {
+fn open() -> (RowEngine, RowSession) {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
     let settings = Settings { memory_bytes_max: LIMIT, partitions: 1, ..Settings::default() };
-    let database = Database::open(disk, settings).unwrap();
+    let database = RowEngine::open(disk, settings).unwrap();
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
     for key in 0..ROWS {
@@ -25,11 +25,11 @@ fn open() -> (Database, Session) {
     (database, session)
 }
 
-fn run(session: &mut Session, sql: &str) -> Answer {
+fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{}: {error}", &sql[..sql.len().min(200)]))
 }
 
-fn int(answer: &Answer) -> i64 {
+fn int(answer: &StatementResult) -> i64 {
     let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
     value
 }
@@ -44,7 +44,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, what: &str) {
 }
 
 /// Waits until a kind of working memory is at most this.
-fn wait_for(database: &Database, kind: &str, most: u64) {
+fn wait_for(database: &RowEngine, kind: &str, most: u64) {
     let start = Instant::now();
     while database.memory().working_bytes(kind) > most {
         assert!(start.elapsed() < Duration::from_secs(30), "{kind}: {:?}", database.memory());

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thermocline_transactions::database::{Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::types::{Value, ValueRef};
 use thermocline_transactions::{Error, Result};
@@ -19,19 +19,19 @@ use crate::hooked::{Hooked, Operation};
 #[path = "common/hooked.rs"]
 mod hooked;
 
-fn open(path: &Path) -> Result<Database> {
-    Database::open(Arc::new(RealDisk::open(path)?), Settings::default())
+fn open(path: &Path) -> Result<RowEngine> {
+    RowEngine::open(Arc::new(RealDisk::open(path)?), Settings::default())
 }
 
-fn in_memory() -> Database {
-    Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), Settings::default()).unwrap()
+fn in_memory() -> RowEngine {
+    RowEngine::open(Arc::new(SimulatedDisk::new(1, Faults::default())), Settings::default()).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) {
+fn run(session: &mut RowSession, sql: &str) {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-fn count(database: &Database, table: &str) -> i64 {
+fn count(database: &RowEngine, table: &str) -> i64 {
     let answer = database.session().execute(&format!("SELECT count(*) FROM {table}"), &[]).unwrap();
     let ValueRef::Int(count) = answer.rows.value(0, 0) else { panic!("a count") };
     count
@@ -167,7 +167,7 @@ fn files_that_somebody_has_deleted_are_missed() {
         let directory = tempfile::tempdir().unwrap();
         let mut small = Settings::default();
         small.log.segment_bytes = 1000;
-        let database = Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), small).unwrap();
+        let database = RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), small).unwrap();
         let mut session = database.session();
         run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY)");
         (0..50).for_each(|key| run(&mut session, &format!("INSERT INTO t VALUES ({key})")));
@@ -189,7 +189,7 @@ fn files_that_somebody_has_deleted_are_missed() {
         }
         assert_eq!(RealDisk::open(directory.path()).unwrap().list().unwrap(), before, "{part}: as it was");
         let disk = RealDisk::open(directory.path()).unwrap();
-        match Database::check(&disk, vec![], &mut |_| {}) {
+        match RowEngine::check(&disk, vec![], &mut |_| {}) {
             Ok(report) => assert!(report.problems.iter().any(|problem| problem.contains(says[0])), "{part}: {report}"),
             Err(error) => assert!(error.to_string().contains(says[0]), "{part}: {error}"),
         }
@@ -249,7 +249,7 @@ fn a_full_disk_stops_the_log_and_loses_nothing_acknowledged() {
         let failing: Arc<dyn Disk> = Arc::new(Hooked::full(&disk, &full, "log-"));
         let mut settings = Settings { partitions: 2, ..Settings::default() };
         settings.log.synchronous_commit = synchronous;
-        let database = Database::open(failing, settings).unwrap();
+        let database = RowEngine::open(failing, settings).unwrap();
         let mut session = database.session();
         run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
         for key in 0..50 {
@@ -272,7 +272,7 @@ fn a_full_disk_stops_the_log_and_loses_nothing_acknowledged() {
         assert_eq!(database.snapshot().unwrap_err().sqlstate(), "53100");
         drop((session, database));
         full.store(false, Ordering::Relaxed);
-        let database = Database::open(Arc::new(disk), Settings::default()).unwrap();
+        let database = RowEngine::open(Arc::new(disk), Settings::default()).unwrap();
         assert_eq!(count(&database, "t"), 50);
     }
 }
@@ -289,12 +289,12 @@ fn a_disk_without_place_for_room_still_takes_the_log() {
         noted.store(true, Ordering::Relaxed);
         Err(Error::DiskFull("no space is left".into()))
     });
-    let database = Database::open(Arc::new(failing), Settings::default()).unwrap();
+    let database = RowEngine::open(Arc::new(failing), Settings::default()).unwrap();
     run(&mut database.session(), "CREATE TABLE t (k BIGINT PRIMARY KEY)");
     (0..20).for_each(|key| run(&mut database.session(), &format!("INSERT INTO t VALUES ({key})")));
     drop(database);
     assert!(asked.load(Ordering::Relaxed));
-    assert_eq!(count(&Database::open(Arc::new(disk), Settings::default()).unwrap(), "t"), 20);
+    assert_eq!(count(&RowEngine::open(Arc::new(disk), Settings::default()).unwrap(), "t"), 20);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{NOW, Session};
+use common::{NOW, RowSession};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
@@ -55,7 +55,7 @@ fn parameters(rng: &mut StdRng, kinds: &str) -> Vec<Value> {
 }
 
 /// Runs a transaction over all partitions.
-fn run<T>(session: &mut Session, run: impl FnOnce(&mut Scope<'_>, &Environment) -> Result<T>) -> Result<T> {
+fn run<T>(session: &mut RowSession, run: impl FnOnce(&mut Scope<'_>, &Environment) -> Result<T>) -> Result<T> {
     let environment = Environment::new(NOW, 1, 10_000_000);
     let result = run(&mut Scope::new(&mut session.members), &environment);
     for member in &mut session.members {
@@ -69,8 +69,8 @@ fn run<T>(session: &mut Session, run: impl FnOnce(&mut Scope<'_>, &Environment) 
     result
 }
 
-fn filled(partitions: u32, rng: &mut StdRng) -> Session {
-    let mut session = Session::new(partitions);
+fn filled(partitions: u32, rng: &mut StdRng) -> RowSession {
+    let mut session = RowSession::new(partitions);
     DEFINITIONS.iter().for_each(|definition| session.define(definition).unwrap());
     for (kinds, sql) in [
         ("ktn", "INSERT INTO hashed VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"),
@@ -86,7 +86,7 @@ fn filled(partitions: u32, rng: &mut StdRng) -> Session {
     session
 }
 
-fn hashes(session: &Session) -> Vec<String> {
+fn hashes(session: &RowSession) -> Vec<String> {
     session.members.iter().map(|member| format!("{:?}", member.partition.state_hashes().unwrap())).collect()
 }
 

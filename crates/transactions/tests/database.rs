@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::types::{Value, ValueRef};
@@ -20,7 +20,7 @@ impl Procedure for Deposit {
         &["UPDATE accounts SET balance = balance + $2 WHERE id = $1 RETURNING balance"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, arguments)?.into())
     }
 }
@@ -30,22 +30,22 @@ fn settings() -> Settings {
     Settings { partitions: 2, seed: 7, procedures: vec![deposit.unwrap()], ..Settings::default() }
 }
 
-fn open(directory: &Path) -> Result<Database> {
-    Database::open(Arc::new(RealDisk::open_or_create(directory)?), settings())
+fn open(directory: &Path) -> Result<RowEngine> {
+    RowEngine::open(Arc::new(RealDisk::open_or_create(directory)?), settings())
 }
 
-fn state(result: Result<Answer>) -> String {
+fn state(result: Result<StatementResult>) -> String {
     result.map_or_else(|error| error.sqlstate().to_owned(), |_| "ok".to_owned())
 }
 
-fn int(answer: &Answer) -> i64 {
+fn int(answer: &StatementResult) -> i64 {
     match answer.rows.value(0, 0) {
         ValueRef::Int(value) => value,
         other => panic!("{other:?}"),
     }
 }
 
-fn run(session: &mut Session, sql: &str) -> Answer {
+fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
@@ -104,7 +104,7 @@ fn without_a_log_nothing_is_left_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let open = |durable| {
         let disk = Arc::new(RealDisk::open_or_create(directory.path()).unwrap());
-        Database::open(disk, Settings { durable, ..settings() })
+        RowEngine::open(disk, Settings { durable, ..settings() })
     };
     for _ in 0..2 {
         let database = open(false).unwrap();
@@ -192,7 +192,7 @@ fn one_process_at_a_time_and_all_procedures_of_the_log() {
     run(&mut session, "CALL deposit(1, 1)");
     drop((session, database));
     let bare = Settings { procedures: Vec::new(), ..settings() };
-    let error = Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), bare).unwrap_err();
+    let error = RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), bare).unwrap_err();
     assert!(error.to_string().contains("deposit"), "{error}");
     drop(open(directory.path()).unwrap());
 }
@@ -203,9 +203,9 @@ fn a_transaction_of_more_than_a_record_is_kept_whole_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();
     let open = || {
         let settings = Settings { undo_bytes_max: 256 << 20, ..settings() };
-        Database::open(Arc::new(RealDisk::open_or_create(directory.path()).unwrap()), settings).unwrap()
+        RowEngine::open(Arc::new(RealDisk::open_or_create(directory.path()).unwrap()), settings).unwrap()
     };
-    let state = |database: &Database| {
+    let state = |database: &RowEngine| {
         let answer = run(&mut database.session(), "SELECT count(*), sum(length(v)), sum(k * u), min(v) FROM t");
         answer.rows.row(0).map(|value| value.to_string().chars().take(20).collect()).collect::<Vec<String>>()
     };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
-use thermocline_transactions::engine::{CommitWaiters, Engine, Journal, NoJournal, Options, Program};
+use thermocline_transactions::engine::{CommitWaiters, Executors, Journal, NoJournal, Options, Program};
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{
     Appended, Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer,
@@ -169,7 +169,7 @@ fn options(queue_length: usize) -> Options {
 }
 
 /// An engine with a log on a simulated disk.
-fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn Disk>, Schema) {
+fn engine(partitions: u16, faults: Faults) -> (Executors<Bank>, LogThread, Arc<dyn Disk>, Schema) {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1, faults));
     let settings = LogSettings::default();
     let writer = Writer::new(
@@ -184,7 +184,7 @@ fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn 
     let log =
         LogThread::start(Collector::new(settings, Sequence(1)), writer, Arc::new(Budget::unlimited()), told).unwrap();
     let (members, schema) = members(partitions);
-    let engine = Engine::start(options(1000), members, Arc::new(log.handle()), commit_waiters).unwrap();
+    let engine = Executors::start(options(1000), members, Arc::new(log.handle()), commit_waiters).unwrap();
     (engine, log, disk, schema)
 }
 
@@ -274,7 +274,7 @@ fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
     let (members, _) = members(2);
     let commit_waiters = CommitWaiters::new(2);
     let log = Arc::new(Manual::default());
-    let engine = Engine::start(options(10), members, Arc::clone(&log) as _, Arc::clone(&commit_waiters)).unwrap();
+    let engine = Executors::start(options(10), members, Arc::clone(&log) as _, Arc::clone(&commit_waiters)).unwrap();
     let (mut writer, mut reader, mut other) = (engine.client(), engine.client(), engine.client());
     writer.submit(Arc::new(Bank::Add), arguments(&[1, 5]), 0).unwrap();
     writer.send();
@@ -300,7 +300,7 @@ fn a_definition_is_told_when_its_own_record_is_durable() {
     let (members, schema) = members(2);
     let commit_waiters = CommitWaiters::new(2);
     let engine =
-        Engine::<Bank>::start(options(10), members, Arc::new(Slow::default()), Arc::clone(&commit_waiters)).unwrap();
+        Executors::<Bank>::start(options(10), members, Arc::new(Slow::default()), Arc::clone(&commit_waiters)).unwrap();
     let handle = engine.handle();
     std::thread::scope(|scope| {
         let sql = "CREATE INDEX balances ON account (balance)";
@@ -317,7 +317,7 @@ fn a_definition_is_told_when_its_own_record_is_durable() {
 fn the_log_is_given_no_more_than_it_can_take_at_once() {
     let (members, _) = members(1);
     let (largest, commit_waiters) = (Arc::new(Largest::default()), CommitWaiters::new(1));
-    let engine = Engine::start(options(100), members, Arc::clone(&largest) as _, commit_waiters).unwrap();
+    let engine = Executors::start(options(100), members, Arc::clone(&largest) as _, commit_waiters).unwrap();
     let gate = Arc::new(gate::Gate::default());
     let mut client = engine.client();
     client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
@@ -343,7 +343,7 @@ fn what_is_submitted_goes_out_by_itself_once_it_is_much() {
     const SUBMITTED: usize = 30_000;
     let (members, _) = members(1);
     let options = Options { results_bytes_max: 64 << 20, ..options(50) };
-    let engine = Engine::start(options, members, Arc::new(Largest::default()), CommitWaiters::new(1)).unwrap();
+    let engine = Executors::start(options, members, Arc::new(Largest::default()), CommitWaiters::new(1)).unwrap();
     let gate = Arc::new(gate::Gate::default());
     let mut client = engine.client();
     client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
@@ -375,7 +375,7 @@ fn a_partition_rests_while_too_many_results_wait_for_the_log() {
     let (members, _) = members(1);
     let commit_waiters = CommitWaiters::new(1);
     let options = Options { results_bytes_max: 4000, ..options(100) };
-    let engine = Engine::start(options, members, Arc::new(Manual::default()), Arc::clone(&commit_waiters)).unwrap();
+    let engine = Executors::start(options, members, Arc::new(Manual::default()), Arc::clone(&commit_waiters)).unwrap();
     let mut client = engine.client();
     let mut results = Vec::new();
     let mut rests = false;
@@ -482,7 +482,7 @@ fn a_sessions_time_is_not_before_that_of_what_it_sees() {
     let clock = Box::new(move || Micros(time.fetch_add(1, Ordering::SeqCst).cast_signed()));
     let commit_waiters = CommitWaiters::new(2);
     let options = Options { clock, idle_max: Duration::from_secs(60), ..options(100) };
-    let engine = Engine::start(options, members, Arc::new(NoJournal), commit_waiters).unwrap();
+    let engine = Executors::start(options, members, Arc::new(NoJournal), commit_waiters).unwrap();
     let gates: [Arc<gate::Gate>; 3] = Default::default();
     let [first, other, behind] = &gates;
     let (entered, enters) = mpsc::channel();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::procedure::{Context, Limits, Procedure, Registration};
@@ -31,7 +31,7 @@ impl Procedure for All {
         std::slice::from_ref(&self.0)
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, &[])?.into())
     }
 }
@@ -54,20 +54,20 @@ fn settings() -> Settings {
     }
 }
 
-fn run(session: &mut Session, sql: &str) -> Answer {
+fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     let started = Instant::now();
     let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
     println!("{:?} {sql}", started.elapsed());
     answer
 }
 
-fn int(answer: &Answer) -> i64 {
+fn int(answer: &StatementResult) -> i64 {
     let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
     value
 }
 
-fn filled() -> Database {
-    let database = Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
+fn filled() -> RowEngine {
+    let database = RowEngine::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT, v BIGINT NOT NULL, PRIMARY KEY (k) USING BTREE) PARTITION BY (k)");
     let first: Vec<String> = (0..1000).map(|k| format!("({k}, {})", k % 7)).collect();
@@ -84,7 +84,7 @@ fn filled() -> Database {
 }
 
 /// A query that the row engine runs however many rows it reads.
-fn count(session: &mut Session, sql: &str) -> i64 {
+fn count(session: &mut RowSession, sql: &str) -> i64 {
     int(&session.execute_unbounded(sql.into(), &[]).unwrap_or_else(|error| panic!("{sql}: {error}")))
 }
 
@@ -187,7 +187,7 @@ fn queries_that_read_much_are_for_another_engine() {
 fn statements_over_all_partitions_change_them_side_by_side() {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
     let settings = || Settings { durable: true, seed: 7, ..settings() };
-    let database = Database::open(Arc::clone(&disk) as _, settings()).unwrap();
+    let database = RowEngine::open(Arc::clone(&disk) as _, settings()).unwrap();
     let mut session = database.session();
     run(
         &mut session,
@@ -202,7 +202,7 @@ fn statements_over_all_partitions_change_them_side_by_side() {
         load.push(&[k, v, d, ValueRef::Text("n")]).unwrap();
     }
     load.finish().unwrap();
-    let affected = |session: &mut Session, sql: &str| run(session, sql).affected.cast_signed();
+    let affected = |session: &mut RowSession, sql: &str| run(session, sql).affected.cast_signed();
     assert_eq!(affected(&mut session, "UPDATE w SET v = v + 1 WHERE k % 2 = 0"), rows / 2);
     assert_eq!(
         affected(&mut session, "UPDATE w SET note = note || k::TEXT, d = NULL WHERE d > 0 AND v < 50"),
@@ -215,7 +215,7 @@ fn statements_over_all_partitions_change_them_side_by_side() {
     assert_eq!(error.sqlstate(), "23514");
     assert_eq!(affected(&mut session, "DELETE FROM w WHERE k % 5 = 1"), rows / 5);
     assert_eq!(affected(&mut session, "UPDATE w SET d = k WHERE d IS NULL OR random() < 2"), rows - rows / 5);
-    let read = |session: &mut Session| {
+    let read = |session: &mut RowSession| {
         let sums = "SELECT count(*), sum(v), sum(d), sum(length(note)), min(note), max(note) FROM w";
         let answer = session.execute_unbounded(sums.into(), &[]).unwrap();
         (0..6).map(|column| answer.rows.value(0, column).to_value()).collect::<Vec<_>>()
@@ -223,7 +223,7 @@ fn statements_over_all_partitions_change_them_side_by_side() {
     let before = read(&mut session);
     drop(session);
     database.close().unwrap();
-    let database = Database::open(disk, settings()).unwrap();
+    let database = RowEngine::open(disk, settings()).unwrap();
     assert!(database.read_only().is_none());
     assert_eq!(read(&mut database.session()), before);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::procedure::{Context, Limits, Procedure, Registration};
 use thermocline_transactions::types::{Value, ValueRef};
@@ -25,10 +25,10 @@ impl Procedure for Busy {
         &[]
     }
 
-    fn run(&self, _context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, _context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let Value::Int(milliseconds) = arguments[0] else { return Err(Class::Procedure.error("a number")) };
         std::thread::sleep(Duration::from_millis(milliseconds.cast_unsigned()));
-        Ok(Answer::default())
+        Ok(StatementResult::default())
     }
 }
 
@@ -40,7 +40,7 @@ impl Procedure for Long {
         &["UPDATE t SET v = -1 WHERE k = 1", "SELECT count(*) FROM t a, r b, r c WHERE b.v > a.v AND c.v > b.v"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<StatementResult> {
         context.execute(0, &[])?;
         Ok(context.execute(1, &[])?.into())
     }
@@ -54,10 +54,10 @@ impl Procedure for Careless {
         &["UPDATE t SET v = v + 1", "UPDATE t SET v = -1 WHERE k = 1"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<StatementResult> {
         let _ignored = context.execute(0, &[]);
         let _ignored = context.execute(1, &[]);
-        Ok(Answer::default())
+        Ok(StatementResult::default())
     }
 }
 
@@ -69,9 +69,9 @@ impl Procedure for CallsCareless {
         &[]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<StatementResult> {
         let _ignored = context.call("careless", &[]);
-        Ok(Answer::default())
+        Ok(StatementResult::default())
     }
 }
 
@@ -87,11 +87,11 @@ fn settings() -> Settings {
     Settings { partitions: 2, seed: 1, procedures, limits, ..Settings::default() }
 }
 
-fn open(settings: Settings) -> Database {
-    Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings).unwrap()
+fn open(settings: Settings) -> RowEngine {
+    RowEngine::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings).unwrap()
 }
 
-fn filled() -> Database {
+fn filled() -> RowEngine {
     let database = open(settings());
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)");
@@ -109,18 +109,18 @@ fn filled() -> Database {
 }
 
 /// A session whose transaction has changed a row and keeps its partition.
-fn holder(database: &Database) -> Session {
+fn holder(database: &RowEngine) -> RowSession {
     let mut holder = database.session();
     run(&mut holder, "BEGIN");
     run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
     holder
 }
 
-fn run(session: &mut Session, sql: &str) -> Answer {
+fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-fn int(answer: &Answer) -> i64 {
+fn int(answer: &StatementResult) -> i64 {
     let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
     value
 }
@@ -236,7 +236,7 @@ fn another_thread_cancels() {
 fn a_procedure_in_rust_cannot_go_on_after_an_error() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let limits = Limits { rows_max: 500, ..Limits::default() };
-    let database = Database::open(Arc::new(disk.clone()), Settings { limits, ..settings() }).unwrap();
+    let database = RowEngine::open(Arc::new(disk.clone()), Settings { limits, ..settings() }).unwrap();
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)");
     for k in 0..1000 {
@@ -247,7 +247,7 @@ fn a_procedure_in_rust_cannot_go_on_after_an_error() {
         assert_eq!((error.sqlstate(), error.to_string().contains("more rows than it may")), ("57014", true), "{error}");
     }
     drop((session, database));
-    let database = Database::open(Arc::new(disk), settings()).unwrap();
+    let database = RowEngine::open(Arc::new(disk), settings()).unwrap();
     assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t WHERE v = k")), 1000);
 }
 
@@ -412,7 +412,7 @@ fn results_that_wait_for_a_slow_disk_take_bounded_memory() {
     let (limit, results_max) = (64 << 20, 8 << 20);
     let gate = Arc::new(AtomicBool::new(true));
     let small = Settings { memory_bytes_max: limit, queue_length: 50, results_bytes_max: results_max, ..settings() };
-    let database = Database::open(gated(&gate), Settings { partitions: 1, ..small }).unwrap();
+    let database = RowEngine::open(gated(&gate), Settings { partitions: 1, ..small }).unwrap();
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
     for k in 0..100 {
@@ -544,7 +544,7 @@ fn without_synchronous_commit_nobody_waits_for_the_disk() {
     let gate = Arc::new(AtomicBool::new(true));
     let mut settings = settings();
     settings.log.synchronous_commit = false;
-    let database = Database::open(gated(&gate), settings).unwrap();
+    let database = RowEngine::open(gated(&gate), settings).unwrap();
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
     gate.store(false, Ordering::Relaxed);

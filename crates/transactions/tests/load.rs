@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Database, Load, Session, Settings, SnapshotSettings};
+use thermocline_transactions::database::{Load, RowEngine, RowSession, Settings, SnapshotSettings};
 use thermocline_transactions::disk::{Crash, Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::interrupt::{Cause, Interrupt};
 use thermocline_transactions::log::LogSettings;
@@ -33,15 +33,15 @@ fn simulated() -> Arc<SimulatedDisk> {
     Arc::new(SimulatedDisk::new(1, Faults::default()))
 }
 
-fn open(disk: &Arc<SimulatedDisk>, partitions: u16) -> Database {
-    Database::open(Arc::clone(disk) as Arc<dyn Disk>, settings(partitions)).unwrap()
+fn open(disk: &Arc<SimulatedDisk>, partitions: u16) -> RowEngine {
+    RowEngine::open(Arc::clone(disk) as Arc<dyn Disk>, settings(partitions)).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) {
+fn run(session: &mut RowSession, sql: &str) {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-fn one(session: &mut Session, sql: &str) -> i64 {
+fn one(session: &mut RowSession, sql: &str) -> i64 {
     let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
     match answer.rows.value(0, 0) {
         ValueRef::Int(value) => value,
@@ -52,7 +52,7 @@ fn one(session: &mut Session, sql: &str) -> i64 {
 }
 
 /// A table with a unique index and another one, with the rows 0, -1, ... -9.
-fn create(session: &mut Session, partition_by: &str) {
+fn create(session: &mut RowSession, partition_by: &str) {
     let columns = "k BIGINT PRIMARY KEY, u BIGINT NOT NULL, g INTEGER, t TEXT DEFAULT 'none' CHECK (t <> 'bad')";
     run(session, &format!("CREATE TABLE t ({columns}) {partition_by}"));
     run(session, "CREATE INDEX t_g ON t (g)");
@@ -70,12 +70,12 @@ fn push(load: &mut Load, k: i64) -> Result<()> {
     load.push(&[ValueRef::Int(k), ValueRef::Int(k), ValueRef::Int(k % 10)])
 }
 
-fn begin(session: &mut Session) -> Load {
+fn begin(session: &mut RowSession) -> Load {
     session.load("t", &["k", "u", "g"]).unwrap()
 }
 
 /// Rows that a session of its own sees in the table, by every way to read it.
-fn seen(database: &Database) -> i64 {
+fn seen(database: &RowEngine) -> i64 {
     let mut session = database.session();
     let rows = one(&mut session, "SELECT count(*) FROM t");
     assert_eq!(one(&mut session, "SELECT count(*) FROM t WHERE k >= -100"), rows, "by range");
@@ -361,7 +361,7 @@ fn a_snapshot_in_the_middle_holds_what_is_hidden() {
 
 /// A load, other transactions and a snapshot; the disk may end it anywhere. Returns whether the load was kept, if
 /// known, and the others' acknowledged rows.
-fn scenario(database: &Database) -> (Option<bool>, BTreeSet<i64>) {
+fn scenario(database: &RowEngine) -> (Option<bool>, BTreeSet<i64>) {
     let mut acknowledged = BTreeSet::new();
     let mut session = database.session();
     let mut insert = |k: i64| {
@@ -502,7 +502,7 @@ fn loads_beside_others_against_a_model() {
         }
         drop(database);
         disk.restart(Crash::Process);
-        let report = Database::check(&*disk, vec![], &mut |_| {}).unwrap();
+        let report = RowEngine::check(&*disk, vec![], &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{report:?}");
     }
 }
@@ -511,7 +511,7 @@ fn loads_beside_others_against_a_model() {
 fn others_run_in_between() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
-    let database = Database::open(disk as Arc<dyn Disk>, settings(2)).unwrap();
+    let database = RowEngine::open(disk as Arc<dyn Disk>, settings(2)).unwrap();
     let mut session = database.session();
     create(&mut session, BY_K);
     let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));

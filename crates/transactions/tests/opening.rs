@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use thermocline_transactions::database::{Database, Opening, Settings, SnapshotSettings};
+use thermocline_transactions::database::{Opening, RowEngine, Settings, SnapshotSettings};
 use thermocline_transactions::disk::{Disk, RealDisk};
 use thermocline_transactions::interrupt::{Cause, Interrupt};
 use thermocline_transactions::types::{Value, ValueRef};
@@ -38,7 +38,7 @@ fn files(directory: &tempfile::TempDir) -> Vec<(String, Vec<u8>)> {
 /// Rows in a snapshot, and as many records after it.
 fn filled() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let database = Database::open(disk(&directory), settings()).unwrap();
+    let database = RowEngine::open(disk(&directory), settings()).unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (k)", &[]).unwrap();
     for k in 0..200 {
@@ -118,7 +118,7 @@ fn what_cannot_be_opened_is_refused_before_it_is_read() {
 fn rows_of_many_partitions_are_loaded_side_by_side() {
     let directory = tempfile::tempdir().unwrap();
     let settings = || Settings { partitions: 5, ..settings() };
-    let database = Database::open(disk(&directory), settings()).unwrap();
+    let database = RowEngine::open(disk(&directory), settings()).unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (k)", &[]).unwrap();
     // A replicated table, and a small one with a second index.
@@ -136,7 +136,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     }
     session.execute("ALTER TABLE u ADD COLUMN w BIGINT", &[]).unwrap();
     session.execute("DELETE FROM t WHERE v < 100", &[]).unwrap();
-    let sums = |database: &Database| {
+    let sums = |database: &RowEngine| {
         let mut session = database.session();
         let mut said = Vec::new();
         for sql in [
@@ -156,7 +156,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     drop(session);
     database.close().unwrap();
     let mut progress = Vec::new();
-    let database = Database::open_with_progress(disk(&directory), settings(), &mut |now| progress.push(*now)).unwrap();
+    let database = RowEngine::open_with_progress(disk(&directory), settings(), &mut |now| progress.push(*now)).unwrap();
     assert_eq!(sums(&database), before);
     let last = progress.last().unwrap();
     assert_eq!((last.rows, last.rows_total), (27_000 + 30_000 + 20, 27_000 + 30_000 + 20));
@@ -167,7 +167,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     }
     drop(session);
     database.close().unwrap();
-    assert!(Database::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap().is_sound());
+    assert!(RowEngine::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap().is_sound());
 
     // Damage in the file of any partition is reported, and no thread remains.
     let rows = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -178,12 +178,12 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
         let mut damaged = bytes.clone();
         damaged[bytes.len() / 2] ^= 1;
         std::fs::write(&path, damaged).unwrap();
-        let error = Database::open(disk(&directory), settings()).unwrap_err().to_string();
+        let error = RowEngine::open(disk(&directory), settings()).unwrap_err().to_string();
         let name = path.file_name().unwrap().to_string_lossy();
         assert!(error.contains(&format!("{name}, offset ")) && error.ends_with("a chunk is damaged"), "{error}");
         std::fs::write(&path, bytes).unwrap();
     }
-    let database = Database::open(disk(&directory), settings()).unwrap();
+    let database = RowEngine::open(disk(&directory), settings()).unwrap();
     assert_eq!(sums(&database), before);
 }
 
@@ -203,7 +203,7 @@ fn a_segment_that_somebody_has_made_longer_is_no_reason_to_read_for_ever() {
     // After its end; after a group, whole or torn; in place of all groups, and of the header.
     for (cut, rows) in [(bytes.len(), 200), (bytes.len() / 2, 100), (300, 100), (64, 100), (0, 100)] {
         longer(&bytes[..cut]);
-        let database = Database::open(disk(&directory), settings()).unwrap();
+        let database = RowEngine::open(disk(&directory), settings()).unwrap();
         let cause = database.read_only().unwrap_or_else(|| panic!("{cut}")).cause.to_string();
         assert!(cause.contains(&format!("{}, offset ", segment.0)), "{cause}");
         assert!(cause.contains("to the end of the file, and are no records"), "{cause}");
@@ -211,11 +211,11 @@ fn a_segment_that_somebody_has_made_longer_is_no_reason_to_read_for_ever() {
         let Value::Int(counted) = counted.rows.row(0).next().unwrap().to_value() else { panic!("a count") };
         assert!((rows..=200).contains(&counted), "{cut}: {counted}");
         drop(database);
-        let report = Database::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap();
+        let report = RowEngine::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "{report}");
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
     std::fs::write(&path, bytes).unwrap();
-    let database = Database::open(disk(&directory), settings()).unwrap();
+    let database = RowEngine::open(disk(&directory), settings()).unwrap();
     assert!(database.read_only().is_none());
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::types::{Value, ValueRef};
@@ -25,7 +25,7 @@ impl Procedure for Panics {
         &["INSERT INTO t VALUES ($1)"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         context.execute(0, arguments)?;
         panic!("on purpose")
     }
@@ -39,33 +39,33 @@ impl Procedure for Inserts {
         &["INSERT INTO t VALUES ($1)"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, arguments)?.into())
     }
 }
 
-fn open(disk: Arc<dyn Disk>) -> Database {
+fn open(disk: Arc<dyn Disk>) -> RowEngine {
     let procedures = vec![
         Registration::new("panics(k BIGINT) PARTITION ON (k)", 1, Panics).unwrap(),
         Registration::new("panics_everywhere(k BIGINT)", 1, Panics).unwrap(),
         Registration::new("inserts_everywhere(k BIGINT)", 1, Inserts).unwrap(),
         Registration::new("inserts(k BIGINT) PARTITION ON (k)", 1, Inserts).unwrap(),
     ];
-    Database::open(disk, Settings { partitions: 2, seed: 1, procedures, ..Settings::default() }).unwrap()
+    RowEngine::open(disk, Settings { partitions: 2, seed: 1, procedures, ..Settings::default() }).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) -> Answer {
+fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-fn count(database: &Database) -> i64 {
+fn count(database: &RowEngine) -> i64 {
     let answer = run(&mut database.session(), "SELECT count(*) FROM t");
     let ValueRef::Int(count) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
     count
 }
 
 /// A database with ten rows, some of them in each partition.
-fn filled(disk: Arc<dyn Disk>) -> Database {
+fn filled(disk: Arc<dyn Disk>) -> RowEngine {
     let database = open(disk);
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
@@ -76,7 +76,7 @@ fn filled(disk: Arc<dyn Disk>) -> Database {
 }
 
 /// Every request is refused with this message, at once.
-fn is_stopped(database: &Database, message: &str) {
+fn is_stopped(database: &RowEngine, message: &str) {
     let mut session = database.session();
     session.set_statement_timeout(Some(Duration::from_secs(60)));
     let mut refused = |sql: &str| {
@@ -192,7 +192,7 @@ fn a_panic_of_the_logs_thread_is_told_to_all_who_wait() {
         let armed = Arc::new(AtomicBool::new(false));
         let mut settings = Settings { partitions: 2, seed: 1, ..Settings::default() };
         settings.log.synchronous_commit = synchronous;
-        let database = Database::open(panicking(&disk, &armed, Operation::Append, "log-"), settings).unwrap();
+        let database = RowEngine::open(panicking(&disk, &armed, Operation::Append, "log-"), settings).unwrap();
         let mut session = database.session();
         run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
         database.snapshot().unwrap();
@@ -209,7 +209,7 @@ fn a_panic_of_the_logs_thread_is_told_to_all_who_wait() {
         is_stopped(&database, "the log's thread panicked");
         drop(session);
         drop(database);
-        assert_eq!(count(&Database::open(Arc::new(disk), Settings::default()).unwrap()), 0);
+        assert_eq!(count(&RowEngine::open(Arc::new(disk), Settings::default()).unwrap()), 0);
     }
 }
 

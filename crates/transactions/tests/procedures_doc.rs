@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use thermocline_transactions::database::{Database, Settings};
+use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::sql::split;
 
@@ -33,7 +33,7 @@ fn examples() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/procedures.md");
     let blocks = blocks(&fs::read_to_string(page).unwrap());
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    let database = Database::open(disk, Settings { partitions: 2, ..Settings::default() }).unwrap();
+    let database = RowEngine::open(disk, Settings { partitions: 2, ..Settings::default() }).unwrap();
     let mut session = database.session();
     let (mut said, mut compared) = (String::new(), 0);
     for (language, block) in &blocks {

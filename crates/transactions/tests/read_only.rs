@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use thermocline_transactions::database::{Answer, Database, Notice, Session, Settings, SnapshotSettings};
+use thermocline_transactions::database::{Notice, RowEngine, RowSession, Settings, SnapshotSettings, StatementResult};
 use thermocline_transactions::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
 use thermocline_transactions::ids::Sequence;
 use thermocline_transactions::log::{LogSettings, Next, Opened, SegmentReader, list_segments};
@@ -24,7 +24,7 @@ impl Procedure for Noise {
         &["UPDATE t SET v = v + $2 WHERE k = $1"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let noise = self.0.load(Ordering::Relaxed);
         assert!(noise >= 0, "a negative noise");
         Ok(context.execute(0, &[arguments[0].clone(), Value::Int(noise)])?.into())
@@ -46,11 +46,11 @@ fn procedures(noise: &Noise) -> Vec<Registration> {
     vec![Registration::new("noise(k BIGINT) PARTITION ON (k)", 1, noise.clone()).unwrap()]
 }
 
-fn open(disk: &SimulatedDisk, noise: &Noise) -> Database {
-    Database::open(Arc::new(disk.clone()), settings(noise)).unwrap()
+fn open(disk: &SimulatedDisk, noise: &Noise) -> RowEngine {
+    RowEngine::open(Arc::new(disk.clone()), settings(noise)).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) -> String {
+fn run(session: &mut RowSession, sql: &str) -> String {
     let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let row = |number| answer.rows.row(number).map(|value| value.to_string()).collect::<Vec<_>>().join(" ");
     (0..answer.rows.len()).map(row).collect::<Vec<_>>().join(", ")
@@ -173,7 +173,7 @@ fn a_record_that_does_something_else_leaves_the_state_before_it_to_be_read() {
 
     // The same at the next opening, and whole again with the procedure unchanged.
     assert_eq!(open(&disk, &noise).read_only(), Some(&read_only));
-    let report = Database::check(&disk, procedures(&noise), &mut |_| {}).unwrap();
+    let report = RowEngine::check(&disk, procedures(&noise), &mut |_| {}).unwrap();
     assert!(report.problems.len() == 1 && report.problems[0].contains("changes other rows"), "{report}");
     noise.0.store(0, Ordering::Relaxed);
     let database = open(&disk, &noise);
@@ -198,14 +198,14 @@ fn a_procedure_that_is_not_registered_is_the_programs_fault_and_no_difference() 
     let noise = Noise::default();
     let (disk, _) = database(&noise);
     let settings = Settings { procedures: Vec::new(), ..settings(&noise) };
-    let error = Database::open(Arc::new(disk), settings).unwrap_err();
+    let error = RowEngine::open(Arc::new(disk), settings).unwrap_err();
     assert_eq!(error.sqlstate(), "55006");
     assert!(error.to_string().contains("procedure \"noise\", which the program has not registered"), "{error}");
 }
 
 fn restore(from: &SimulatedDisk, noise: &Noise, until: u64) -> Result<SimulatedDisk> {
     let into = SimulatedDisk::new(9, Faults::default());
-    Database::restore_until(from, Arc::new(into.clone()), procedures(noise), Sequence(until), &mut |_| {})?;
+    RowEngine::restore_until(from, Arc::new(into.clone()), procedures(noise), Sequence(until), &mut |_| {})?;
     into.restart(Crash::Power);
     Ok(into)
 }
@@ -220,7 +220,7 @@ fn the_state_up_to_a_record_becomes_a_database() {
     // Going back to any record after the snapshot, in an undamaged database.
     for until in [snapshot, snapshot + 7, record, last] {
         let restored = restore(&disk, &noise, until).unwrap();
-        let report = Database::check(&restored, procedures(&noise), &mut |_| {}).unwrap();
+        let report = RowEngine::check(&restored, procedures(&noise), &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{until}: {report}");
         let database = open(&restored, &noise);
         assert_eq!(database.read_only(), None);
@@ -262,7 +262,7 @@ fn the_state_up_to_a_record_becomes_a_database() {
     let full = SimulatedDisk::new(9, Faults::default());
     full.overwrite("something", vec![1]);
     let until = Sequence(last);
-    let error = Database::restore_until(&disk, Arc::new(full), procedures(&noise), until, &mut |_| {}).unwrap_err();
+    let error = RowEngine::restore_until(&disk, Arc::new(full), procedures(&noise), until, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("is not empty: it has something"), "{error}");
     let empty = SimulatedDisk::new(9, Faults::default());
     assert!(restore(&empty, &noise, 1).unwrap_err().to_string().contains("nothing to restore"));
@@ -303,7 +303,7 @@ fn a_flipped_bit_inside_a_literal() {
         drop(session);
         database.close().unwrap();
         assert_eq!(files(&disk), damaged, "nothing is changed");
-        assert!(!Database::check(&disk, procedures(&noise), &mut |_| {}).unwrap().is_sound());
+        assert!(!RowEngine::check(&disk, procedures(&noise), &mut |_| {}).unwrap().is_sound());
 
         let restored = restore(&disk, &noise, snapshot + 6).unwrap();
         let database = open(&restored, &noise);
@@ -323,7 +323,7 @@ fn a_damaged_snapshot_is_no_state() {
     let place = bytes.len() - 5;
     bytes[place] ^= 4;
     disk.overwrite(&name, bytes);
-    let error = Database::open(Arc::new(disk), settings(&noise)).unwrap_err();
+    let error = RowEngine::open(Arc::new(disk), settings(&noise)).unwrap_err();
     assert!(error.sqlstate() == "XX001" && error.to_string().contains(&name), "{error}");
 }
 
@@ -358,7 +358,7 @@ fn a_database_of_newer_semantics_is_refused() {
     let (disk, _) = database(&noise);
     set_semantics(&disk, 1000);
     let written = files(&disk);
-    let error = Database::open(Arc::new(disk.clone()), settings(&noise)).unwrap_err();
+    let error = RowEngine::open(Arc::new(disk.clone()), settings(&noise)).unwrap_err();
     assert_eq!(error.sqlstate(), "55006");
     let text = error.to_string();
     assert!(text.contains("version 1000 of the engine's semantics") && text.contains("it has version "), "{text}");
@@ -372,7 +372,7 @@ fn closing_takes_a_snapshot_when_the_log_is_long() {
         let disk = SimulatedDisk::new(1, Faults::default());
         let mut settings = settings(&noise);
         settings.snapshots.closing_log_bytes = closing_log_bytes;
-        let database = Database::open(Arc::new(disk.clone()), settings).unwrap();
+        let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
         let mut session = database.session();
         run(&mut session, TABLE);
         run(&mut session, "INSERT INTO t VALUES (1, 1, '')");
@@ -390,7 +390,7 @@ fn closing_takes_a_snapshot_when_the_log_is_long() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let mut settings = settings(&noise);
     settings.snapshots.closing_log_bytes = 1000;
-    let database = Database::open(Arc::new(disk.clone()), settings).unwrap();
+    let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
     let mut session = database.session();
     run(&mut session, TABLE);
     run(&mut session, "INSERT INTO t SELECT 1, 1, repeat('x', 1000) || 'y'");
@@ -420,7 +420,7 @@ fn a_failed_snapshot_is_told_to_the_program() {
     });
     let mut settings = Settings { notices, ..settings(&noise) };
     settings.snapshots.closing_log_bytes = 1;
-    let database = Database::open(Arc::new(disk.clone()), settings).unwrap();
+    let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
     run(&mut database.session(), TABLE);
     let mut session = database.session();
     (0..50).for_each(|k| drop(run(&mut session, &format!("INSERT INTO t VALUES ({k}, 1, '')"))));

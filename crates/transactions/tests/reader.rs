@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::database::{Database, Session, Settings, TableReader};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, TableReader};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::ids::PartitionId;
 use thermocline_transactions::interrupt::Interrupt;
@@ -42,23 +42,23 @@ impl RowSink for Collect {
     }
 }
 
-fn open(partitions: u16) -> Database {
+fn open(partitions: u16) -> RowEngine {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    Database::open(disk, Settings { partitions, ..Settings::default() }).unwrap()
+    RowEngine::open(disk, Settings { partitions, ..Settings::default() }).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) {
+fn run(session: &mut RowSession, sql: &str) {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-fn request(database: &Database, table: &str, rows: &Rows, most: usize) -> ReadRequest {
+fn request(database: &RowEngine, table: &str, rows: &Rows, most: usize) -> ReadRequest {
     let table: Arc<TableDefinition> = Arc::clone(database.schema().table(table).unwrap());
     let (rows, columns) = (Arc::clone(rows), table.columns.len());
     let sink = move |_: PartitionId| Box::new(Collect { rows: Arc::clone(&rows), columns, most }) as Box<dyn RowSink>;
     ReadRequest { table, sink: Box::new(sink) }
 }
 
-fn all(session: &mut Session, table: &str) -> Vec<String> {
+fn all(session: &mut RowSession, table: &str) -> Vec<String> {
     let answer = session.execute(&format!("SELECT * FROM {table} ORDER BY k"), &[]).unwrap();
     answer.rows.iter().map(|row| row.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")).collect()
 }
@@ -77,7 +77,7 @@ fn tables_are_read_as_they_were_when_reading_began() {
         let mut session = database.session();
         run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
         run(&mut session, "CREATE TABLE u (k BIGINT PRIMARY KEY, v TEXT)");
-        let change = |session: &mut Session, random: &mut StdRng| {
+        let change = |session: &mut RowSession, random: &mut StdRng| {
             let (table, key) = (if random.random() { "t" } else { "u" }, random.random_range(0..200));
             let text = "x".repeat(random.random_range(0..40));
             run(
@@ -206,7 +206,7 @@ fn statistics_add_up() {
 }
 
 /// A call that waits in a session until it is stopped.
-type Stopped<'a> = &'a dyn Fn(&mut Session) -> Error;
+type Stopped<'a> = &'a dyn Fn(&mut RowSession) -> Error;
 
 /// Outside of a transaction, at the start of one, and inside.
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Database, Opening, Settings, SnapshotSettings};
+use thermocline_transactions::database::{Opening, RowEngine, Settings, SnapshotSettings};
 use thermocline_transactions::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_transactions::types::Value;
 
@@ -28,13 +28,13 @@ fn settings(partitions: Option<u16>) -> Settings {
     }
 }
 
-fn open(disk: &SimulatedDisk, partitions: Option<u16>) -> Result<Database> {
-    Database::open(Arc::new(disk.clone()), settings(partitions))
+fn open(disk: &SimulatedDisk, partitions: Option<u16>) -> Result<RowEngine> {
+    RowEngine::open(Arc::new(disk.clone()), settings(partitions))
 }
 
 /// Tables of every kind, some rows in a snapshot and some after it.
 fn filled(disk: &SimulatedDisk, with_snapshot: bool) {
-    let database = Database::open(Arc::new(disk.clone()), Settings { partitions: 2, ..settings(None) }).unwrap();
+    let database = RowEngine::open(Arc::new(disk.clone()), Settings { partitions: 2, ..settings(None) }).unwrap();
     let mut session = database.session();
     for sql in [
         "CREATE TABLE numbers (k BIGINT PRIMARY KEY, n INTEGER NOT NULL, v BIGINT) PARTITION BY (k)",
@@ -60,7 +60,7 @@ fn filled(disk: &SimulatedDisk, with_snapshot: bool) {
     database.close().unwrap();
 }
 
-fn content(database: &Database) -> Vec<String> {
+fn content(database: &RowEngine) -> Vec<String> {
     let mut session = database.session();
     let mut lines = Vec::new();
     for sql in QUERIES {
@@ -72,7 +72,7 @@ fn content(database: &Database) -> Vec<String> {
 }
 
 fn is_sound(disk: &SimulatedDisk) {
-    let report = Database::check(disk, Vec::new(), &mut |_| {}).unwrap();
+    let report = RowEngine::check(disk, Vec::new(), &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report}");
 }
 

@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::database::{Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Value, ValueRef};
 
 const PARTITIONS: u16 = 3;
 
-fn open(disk: &SimulatedDisk) -> Database {
+fn open(disk: &SimulatedDisk) -> RowEngine {
     let settings = Settings { partitions: PARTITIONS, seed: 3, ..Settings::default() };
-    Database::open(Arc::new(disk.clone()), settings).unwrap()
+    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) -> Rows {
+fn run(session: &mut RowSession, sql: &str) -> Rows {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")).rows
 }
 
 /// Result on each copy. Reads of replicated tables go to the partitions in turn.
-fn copies(database: &Database, sql: &str) -> Vec<Rows> {
+fn copies(database: &RowEngine, sql: &str) -> Vec<Rows> {
     let work = database.prepare(sql).unwrap();
     let mut client = database.client();
     (0..PARTITIONS).map(|_| client.call(Arc::clone(&work), [].into()).unwrap().rows).collect()
 }
 
-fn equal(database: &Database) -> Rows {
+fn equal(database: &RowEngine) -> Rows {
     let mut copies = copies(database, "SELECT * FROM r ORDER BY k");
     assert!(copies.windows(2).all(|pair| pair[0] == pair[1]), "copies differ: {copies:?}");
     let statistics = database.session().statistics().unwrap();

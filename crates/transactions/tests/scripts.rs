@@ -8,7 +8,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::Session;
+use common::RowSession;
 
 /// Expected outcome of one statement.
 enum Expected {
@@ -27,7 +27,7 @@ enum Expected {
 
 /// Runs the records of a script, which are separated by empty lines.
 fn run(script: &str, partitions: u32) -> Result<usize, String> {
-    let mut session = Session::new(partitions);
+    let mut session = RowSession::new(partitions);
     let mut lines = script.lines().enumerate().peekable();
     let mut records = 0;
     while let Some((number, head)) = lines.next() {
@@ -44,7 +44,7 @@ fn run(script: &str, partitions: u32) -> Result<usize, String> {
     Ok(records)
 }
 
-fn check(session: &mut Session, head: &str, record: &[&str]) -> Result<(), String> {
+fn check(session: &mut RowSession, head: &str, record: &[&str]) -> Result<(), String> {
     let end = record.iter().position(|line| *line == "----").unwrap_or(record.len());
     let sql = record[..end].join("\n");
     let words: Vec<&str> = head.split_whitespace().collect();

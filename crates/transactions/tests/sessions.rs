@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Crash, Faults, SimulatedDisk};
 use thermocline_transactions::types::{PartitionHash, Value, ValueRef};
 
 const PARTITIONS: u16 = 4;
 
-fn open(disk: &SimulatedDisk) -> Database {
+fn open(disk: &SimulatedDisk) -> RowEngine {
     let settings = Settings { partitions: PARTITIONS, seed: 3, queue_length: 50, ..Settings::default() };
-    Database::open(Arc::new(disk.clone()), settings).unwrap()
+    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
 }
 
 /// A row in each partition; returns their keys in the order of the partitions.
-fn filled(disk: &SimulatedDisk) -> (Database, [i64; PARTITIONS as usize]) {
+fn filled(disk: &SimulatedDisk) -> (RowEngine, [i64; PARTITIONS as usize]) {
     let database = open(disk);
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)");
@@ -50,26 +50,26 @@ fn disk() -> SimulatedDisk {
     SimulatedDisk::new(1, Faults::default())
 }
 
-fn run(session: &mut Session, sql: &str) -> Answer {
+fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-fn add(session: &mut Session, key: i64) -> thermocline_transactions::Result<Answer> {
+fn add(session: &mut RowSession, key: i64) -> thermocline_transactions::Result<StatementResult> {
     session.execute("UPDATE t SET v = v + 1 WHERE k = $1", &[Value::Int(key)])
 }
 
-fn values(database: &Database) -> Vec<i64> {
+fn values(database: &RowEngine) -> Vec<i64> {
     let answer = run(&mut database.session(), "SELECT v FROM t ORDER BY k");
     let int = |row| if let ValueRef::Int(value) = answer.rows.value(row, 0) { value } else { panic!("{answer:?}") };
     (0..answer.rows.len()).map(int).collect()
 }
 
-fn sum(database: &Database) -> i64 {
+fn sum(database: &RowEngine) -> i64 {
     values(database).iter().sum()
 }
 
 /// A session whose transaction has changed these rows.
-fn holder(database: &Database, keys: &[i64]) -> Session {
+fn holder(database: &RowEngine, keys: &[i64]) -> RowSession {
     let mut session = database.session();
     run(&mut session, "BEGIN");
     keys.iter().for_each(|key| drop(add(&mut session, *key).unwrap()));
@@ -192,7 +192,7 @@ fn sessions_in_any_order_all_come_to_an_end() {
 
 #[test]
 fn what_needs_all_partitions_neither_breaks_a_session_nor_hangs() {
-    type Work = fn(&Database);
+    type Work = fn(&RowEngine);
     let works: [(&str, Work); 4] = [
         ("a definition", |database| drop(run(&mut database.session(), "ALTER TABLE r ADD COLUMN w BIGINT DEFAULT 7"))),
         ("a snapshot", |database| assert!(database.snapshot().unwrap().rows > 0)),

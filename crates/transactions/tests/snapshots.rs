@@ -8,7 +8,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use thermocline_transactions::Error;
-use thermocline_transactions::database::{Database, Settings, SnapshotSettings};
+use thermocline_transactions::database::{RowEngine, Settings, SnapshotSettings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::types::{Value, ValueRef};
@@ -39,13 +39,13 @@ fn int(value: ValueRef<'_>) -> i64 {
     }
 }
 
-fn one(database: &Database, sql: &str) -> i64 {
+fn one(database: &RowEngine, sql: &str) -> i64 {
     let answer = database.session().execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
     int(answer.rows.value(0, 0))
 }
 
 /// Two tables of accounts whose total never changes.
-fn fill(database: &Database) {
+fn fill(database: &RowEngine) {
     let mut session = database.session();
     for table in ["a", "b"] {
         let sql = format!("CREATE TABLE {table} (id BIGINT PRIMARY KEY, v BIGINT NOT NULL, t TEXT) PARTITION BY (id)");
@@ -75,7 +75,7 @@ impl Drop for Stop<'_> {
 /// Threads that move money between the tables, and rows of no value in and out, until told to stop.
 fn load<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    database: &'scope Database,
+    database: &'scope RowEngine,
     stop: &'scope AtomicBool,
     ran: &'scope AtomicU64,
 ) {
@@ -101,7 +101,7 @@ fn load<'scope>(
 
 const SUM: i64 = 2 * ACCOUNTS * BALANCE;
 
-fn sum(database: &Database) -> i64 {
+fn sum(database: &RowEngine) -> i64 {
     one(database, "SELECT sum(v) FROM a") + one(database, "SELECT sum(v) FROM b")
 }
 
@@ -109,7 +109,7 @@ fn sum(database: &Database) -> i64 {
 fn snapshots_under_load_replace_each_other_and_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
-    let database = Database::open(Arc::clone(&disk) as Arc<dyn Disk>, settings()).unwrap();
+    let database = RowEngine::open(Arc::clone(&disk) as Arc<dyn Disk>, settings()).unwrap();
     fill(&database);
     let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -141,7 +141,8 @@ fn snapshots_under_load_replace_each_other_and_the_log() {
     assert!(names.iter().filter(|name| name.starts_with("log")).count() <= 2, "{names:?}");
 
     let mut replayed = 0;
-    let database = Database::open_with_progress(disk, settings(), &mut |progress| replayed = progress.records).unwrap();
+    let database =
+        RowEngine::open_with_progress(disk, settings(), &mut |progress| replayed = progress.records).unwrap();
     assert_eq!((replayed, last.duration > Duration::ZERO), (0, true));
     assert_eq!((sum(&database), one(&database, "SELECT count(*) FROM a")), (SUM, rows));
     assert_eq!(one(&database, "SELECT count(*) FROM r"), 3);
@@ -154,7 +155,7 @@ fn the_log_does_not_grow_for_ever() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
     let snapshots = SnapshotSettings { log_bytes: 200_000, interval: None, ..SnapshotSettings::default() };
-    let database = Database::open(Arc::clone(&disk) as Arc<dyn Disk>, Settings { snapshots, ..settings() }).unwrap();
+    let database = RowEngine::open(Arc::clone(&disk) as Arc<dyn Disk>, Settings { snapshots, ..settings() }).unwrap();
     fill(&database);
     let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -170,7 +171,7 @@ fn the_log_does_not_grow_for_ever() {
     drop(database);
     let first = disk.list().unwrap().into_iter().find(|name| name.starts_with("log")).unwrap();
     assert_ne!(first, "log-00000000000000000001", "it is still there");
-    assert_eq!(sum(&Database::open(disk, settings()).unwrap()), SUM);
+    assert_eq!(sum(&RowEngine::open(disk, settings()).unwrap()), SUM);
 
     let snapshots = SnapshotSettings {
         log_bytes: u64::MAX,
@@ -178,7 +179,7 @@ fn the_log_does_not_grow_for_ever() {
         ..SnapshotSettings::default()
     };
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    let database = Database::open(disk, Settings { snapshots, ..settings() }).unwrap();
+    let database = RowEngine::open(disk, Settings { snapshots, ..settings() }).unwrap();
     fill(&database);
     let start = Instant::now();
     while database.snapshot_status().taken_total == 0 && start.elapsed() < Duration::from_secs(60) {
@@ -201,7 +202,7 @@ fn writing_rests_while_transactions_run() {
     });
     let mut settings = settings();
     (settings.snapshots.time_percent, settings.snapshots.write_percent) = (100, 10);
-    let database = Database::open(Arc::new(slow), settings).unwrap();
+    let database = RowEngine::open(Arc::new(slow), settings).unwrap();
     fill(&database);
     let mut session = database.session();
     session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, t TEXT) PARTITION BY (id)", &[]).unwrap();
@@ -234,7 +235,7 @@ fn a_snapshot_finishes_while_all_rows_change() {
     let mut settings = settings();
     settings.partitions = 2;
     settings.snapshots.memory_bytes_max = 600_000;
-    let database = Database::open(Arc::new(slow), settings).unwrap();
+    let database = RowEngine::open(Arc::new(slow), settings).unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, n BIGINT, t TEXT) PARTITION BY (id)", &[]).unwrap();
     let text = "x".repeat(20_000);
@@ -268,7 +269,7 @@ fn a_snapshot_finishes_while_all_rows_change() {
     drop(session);
     let ran = ran.into_inner() as i64;
     database.close().unwrap();
-    let database = Database::open(Arc::new(disk), self::settings()).unwrap();
+    let database = RowEngine::open(Arc::new(disk), self::settings()).unwrap();
     assert_eq!(one(&database, "SELECT sum(n) FROM big"), ran);
 }
 
@@ -291,7 +292,7 @@ fn a_snapshot_that_is_given_up_holds_up_nobody() {
     let mut settings = settings();
     settings.partitions = 1;
     settings.snapshots.memory_bytes_max = 0;
-    let database = Database::open(Arc::new(failing), settings).unwrap();
+    let database = RowEngine::open(Arc::new(failing), settings).unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, n BIGINT, t TEXT) PARTITION BY (id)", &[]).unwrap();
     let text = "x".repeat(300_000);
@@ -333,7 +334,7 @@ fn a_full_disk_fails_the_snapshot_and_nothing_else() {
         let disk = SimulatedDisk::new(1, Faults::default());
         let full = Arc::new(AtomicBool::new(false));
         let failing = Hooked::full(&disk, &full, part);
-        let database = Database::open(Arc::new(failing), settings()).unwrap();
+        let database = RowEngine::open(Arc::new(failing), settings()).unwrap();
         fill(&database);
         let first = database.snapshot().unwrap();
         let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -362,7 +363,7 @@ fn a_full_disk_fails_the_snapshot_and_nothing_else() {
         let rows = one(&database, "SELECT count(*) FROM a");
         drop(database);
         full.store(false, Ordering::Relaxed);
-        let database = Database::open(Arc::new(disk), settings()).unwrap();
+        let database = RowEngine::open(Arc::new(disk), settings()).unwrap();
         assert_eq!((sum(&database), one(&database, "SELECT count(*) FROM a")), (SUM, rows), "{part}");
         assert!(database.snapshot().unwrap().position > first.position);
     }
@@ -380,7 +381,7 @@ fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
         Ok(())
     });
     let segments = || disk.list().unwrap().iter().filter(|name| name.starts_with("log-")).count();
-    let database = Database::open(Arc::new(hooked), settings()).unwrap();
+    let database = RowEngine::open(Arc::new(hooked), settings()).unwrap();
     fill(&database);
     let before = segments();
     assert!(before > 3);
@@ -403,7 +404,7 @@ fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
     wait(&|| segments() == 1 && database.snapshot_status().log_error.is_none());
     assert_eq!(one(&database, "DELETE FROM a WHERE id = -1 RETURNING id"), -1);
     database.close().unwrap();
-    assert_eq!(sum(&Database::open(Arc::new(disk), settings()).unwrap()), SUM);
+    assert_eq!(sum(&RowEngine::open(Arc::new(disk), settings()).unwrap()), SUM);
 }
 
 /// Only the snapshot waits while the disk unlinks a segment, and no commit.
@@ -425,7 +426,7 @@ fn removing_segments_does_not_hold_up_the_log() {
         }
         Ok(())
     });
-    let database = Database::open(Arc::new(hooked), settings()).unwrap();
+    let database = RowEngine::open(Arc::new(hooked), settings()).unwrap();
     fill(&database);
     std::thread::scope(|scope| {
         let snapshot = scope.spawn(|| database.snapshot());
@@ -442,7 +443,7 @@ fn removing_segments_does_not_hold_up_the_log() {
 
 #[test]
 fn a_running_database_is_backed_up() {
-    let database = Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
+    let database = RowEngine::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
     fill(&database);
     let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
     let copy = SimulatedDisk::new(2, Faults::default());
@@ -457,5 +458,5 @@ fn a_running_database_is_backed_up() {
         stop.store(true, Ordering::Relaxed);
         assert!(database.backup(&copy).unwrap_err().to_string().contains("not empty"));
     });
-    assert_eq!(sum(&Database::open(Arc::new(copy), settings()).unwrap()), SUM);
+    assert_eq!(sum(&RowEngine::open(Arc::new(copy), settings()).unwrap()), SUM);
 }

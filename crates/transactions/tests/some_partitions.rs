@@ -9,17 +9,17 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::types::{PartitionHash, Value, ValueRef};
 
-fn open(disk: &SimulatedDisk) -> Database {
+fn open(disk: &SimulatedDisk) -> RowEngine {
     let settings = Settings { partitions: 5, seed: 3, ..Settings::default() };
-    Database::open(Arc::new(disk.clone()), settings).unwrap()
+    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
 }
 
-fn rows(session: &mut Session) -> Vec<String> {
+fn rows(session: &mut RowSession) -> Vec<String> {
     let answer = session.execute("SELECT k, v, at FROM t ORDER BY k", &[]).unwrap();
     let row = |row| answer.rows.row(row).map(|value| value.to_string()).collect::<Vec<_>>().join(" ");
     (0..answer.rows.len()).map(row).collect()
@@ -73,23 +73,23 @@ impl Procedure for Hold {
         &[]
     }
 
-    fn run(&self, _: &mut Context<'_, '_>, _: &[Value]) -> Result<Answer> {
+    fn run(&self, _: &mut Context<'_, '_>, _: &[Value]) -> Result<StatementResult> {
         // In replay nothing listens or holds it any more.
         if self.holds.send(()).is_ok() {
             let _ = self.go_on.lock().unwrap().recv();
         }
-        Ok(Answer::default())
+        Ok(StatementResult::default())
     }
 }
 
 /// Two partitions with a procedure `hold(k)`; also returns a receiver that says when it runs, and a sender that ends
 /// it.
-fn open_held(disk: &SimulatedDisk) -> (Database, Receiver<()>, Sender<()>) {
+fn open_held(disk: &SimulatedDisk) -> (RowEngine, Receiver<()>, Sender<()>) {
     let ((holds, held), (release, go_on)) = (channel(), channel());
     let hold = Hold { holds, go_on: Mutex::new(go_on) };
     let hold = Registration::new("hold(k BIGINT) PARTITION ON (k)", 1, hold).unwrap();
     let settings = Settings { partitions: 2, seed: 3, procedures: vec![hold], ..Settings::default() };
-    (Database::open(Arc::new(disk.clone()), settings).unwrap(), held, release)
+    (RowEngine::open(Arc::new(disk.clone()), settings).unwrap(), held, release)
 }
 
 /// A key of each of two partitions.

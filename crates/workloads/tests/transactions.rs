@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_transactions::database::{Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::ids::Micros;
 use thermocline_transactions::procedure::Registration;
@@ -16,26 +16,26 @@ use thermocline_workloads::oltp::{Call, Calls, DriveOptions, Language, Measured,
 use thermocline_workloads::tpcc::{self, Condition, Remote, Scale, Terminal, Transaction};
 use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
-fn open(disk: Arc<dyn Disk>, partitions: u16, procedures: Vec<Registration>) -> Database {
-    Database::open(disk, Settings { partitions, seed: 1, procedures, ..Settings::default() }).unwrap()
+fn open(disk: Arc<dyn Disk>, partitions: u16, procedures: Vec<Registration>) -> RowEngine {
+    RowEngine::open(disk, Settings { partitions, seed: 1, procedures, ..Settings::default() }).unwrap()
 }
 
 fn memory() -> Arc<dyn Disk> {
     Arc::new(SimulatedDisk::new(1, Faults::default()))
 }
 
-fn tpcc(disk: Arc<dyn Disk>, partitions: u16, scale: Scale, threads: usize) -> Database {
+fn tpcc(disk: Arc<dyn Disk>, partitions: u16, scale: Scale, threads: usize) -> RowEngine {
     tpcc_in(Language::Rust, disk, partitions, scale, threads)
 }
 
-fn tpcc_in(language: Language, disk: Arc<dyn Disk>, partitions: u16, scale: Scale, threads: usize) -> Database {
+fn tpcc_in(language: Language, disk: Arc<dyn Disk>, partitions: u16, scale: Scale, threads: usize) -> RowEngine {
     let database = open(disk, partitions, tpcc::registrations(language).unwrap());
     tpcc::define(&mut database.session(), language).unwrap();
     tpcc::load(&database, scale, threads).unwrap();
     database
 }
 
-fn run_tpcc(database: &Database, scale: Scale, remote: Remote) -> Measured {
+fn run_tpcc(database: &RowEngine, scale: Scale, remote: Remote) -> Measured {
     let terminals = (0..2).map(|number| Box::new(Terminal::new(scale, remote, 7, number)) as Box<dyn Calls>).collect();
     drive(database, &Transaction::PROCEDURES, terminals, brief()).unwrap()
 }
@@ -44,12 +44,12 @@ fn brief() -> DriveOptions {
     DriveOptions { in_flight: 32, warm_up: Duration::from_millis(50), timed: Duration::from_millis(700) }
 }
 
-fn rows(session: &mut Session, sql: &str) -> Rows {
+fn rows(session: &mut RowSession, sql: &str) -> Rows {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")).rows
 }
 
 /// All rows of all tables, in the order of their first columns and then of all.
-fn contents(database: &Database) -> Vec<Vec<Vec<Value>>> {
+fn contents(database: &RowEngine) -> Vec<Vec<Vec<Value>>> {
     let mut session = database.session();
     let of_table = |table: &&str| {
         let rows = rows(&mut session, &format!("SELECT * FROM {table}"));
@@ -60,7 +60,7 @@ fn contents(database: &Database) -> Vec<Vec<Vec<Value>>> {
     tpcc::TABLES.iter().map(of_table).collect()
 }
 
-fn broken(database: &Database, scale: Scale, conditions: &[Condition]) -> BTreeSet<u8> {
+fn broken(database: &RowEngine, scale: Scale, conditions: &[Condition]) -> BTreeSet<u8> {
     let violations = tpcc::violations(&mut database.session(), scale, conditions).unwrap();
     violations.iter().map(|violation| violation.condition.number()).collect()
 }
@@ -189,7 +189,7 @@ fn lua_does_what_rust_does() {
         let procedures = tpcc::registrations(language).unwrap();
         let clock = Box::new(|| Micros(1_300_000_000_000_000));
         let settings = Settings { partitions: 2, seed: 1, procedures, clock, ..Settings::default() };
-        let database = Database::open(memory(), settings).unwrap();
+        let database = RowEngine::open(memory(), settings).unwrap();
         tpcc::define(&mut database.session(), language).unwrap();
         tpcc::load(&database, scale, 1).unwrap();
         let mut terminal = Terminal::new(scale, Remote::Standard, 3, 1);

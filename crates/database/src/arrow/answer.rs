@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::types::{DataType as RowType, ValueRef};
 
 use super::column::Column;
@@ -16,7 +16,7 @@ use crate::bridge::external;
 const BATCH_ROWS: usize = 8192;
 
 /// Schema and batches of an answer; `None` if its statement returns no rows.
-pub fn batches(answer: &Answer) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>> {
+pub fn batches(answer: &StatementResult) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>> {
     let rows = &answer.rows;
     let width = rows.width().max(answer.columns.len());
     if width == 0 {
@@ -50,7 +50,7 @@ struct Kind {
 
 impl Kind {
     /// A column that its procedure does not describe gets its type from its values.
-    fn of(answer: &Answer, position: usize) -> Self {
+    fn of(answer: &StatementResult, position: usize) -> Self {
         let rows = &answer.rows;
         let values = || (0..rows.len()).map(|row| rows.value(row, position));
         let (name, data_type) = match answer.columns.get(position) {

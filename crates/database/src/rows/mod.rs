@@ -26,7 +26,7 @@ mod table;
 pub use files::{DatabaseFiles, LOCK, ROWS};
 pub use mark::RowMark;
 pub use query::RowQuery;
-pub use row_session::RowSession;
+pub use row_session::AsyncRowSession;
 pub use schema::RowSchema;
 pub use settings::{ROW_SETTINGS, RowSettings};
 pub use store::RowStore;

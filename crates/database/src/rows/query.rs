@@ -3,7 +3,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::prelude::SessionConfig;
 
-use super::row_session::RowSession;
+use super::row_session::AsyncRowSession;
 use super::snapshot::QuerySnapshot;
 
 /// Row engine context of one query: its session, and the snapshot that its scans share. Stored as an extension of the
@@ -11,14 +11,14 @@ use super::snapshot::QuerySnapshot;
 #[derive(Debug)]
 pub struct RowQuery {
     /// Session.
-    pub session: RowSession,
+    pub session: AsyncRowSession,
     /// Snapshot that its scans share.
     pub snapshot: QuerySnapshot,
 }
 
 impl RowQuery {
     /// The context of a new query of this session.
-    pub fn new(session: RowSession) -> Self {
+    pub fn new(session: AsyncRowSession) -> Self {
         Self { session, snapshot: QuerySnapshot::default() }
     }
 

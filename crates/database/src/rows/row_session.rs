@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::RowSession;
 use thermocline_transactions::interrupt::{Cause, Interrupt};
 use thermocline_transactions::schema::Schema;
 
@@ -15,14 +15,14 @@ use crate::bridge::{blocking, external};
 ///
 /// Work that waits for partitions runs on threads for blocking work.
 #[derive(Clone)]
-pub struct RowSession {
+pub struct AsyncRowSession {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     store: Arc<RowStore>,
     /// `None` before the first statement.
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<RowSession>>,
     /// Interrupt of the running statement; `None` if idle.
     running: Mutex<Option<Arc<Interrupt>>>,
     /// Whether a transaction is open, as of the last statement.
@@ -31,13 +31,13 @@ struct Shared {
     has_failed: AtomicBool,
 }
 
-impl fmt::Debug for RowSession {
+impl fmt::Debug for AsyncRowSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowSession").field("in_transaction", &self.in_transaction()).finish_non_exhaustive()
+        f.debug_struct("AsyncRowSession").field("in_transaction", &self.in_transaction()).finish_non_exhaustive()
     }
 }
 
-impl RowSession {
+impl AsyncRowSession {
     /// A session of this row engine.
     pub fn new(store: Arc<RowStore>) -> Self {
         let shared = Shared {
@@ -64,7 +64,7 @@ impl RowSession {
         blocking(move || store.recovered(&interrupt)).await?.map_err(external)
     }
 
-    /// The current definitions of row tables; empty during [recovery](RowSession::recovered).
+    /// The current definitions of row tables; empty during [recovery](AsyncRowSession::recovered).
     pub fn schema(&self) -> Schema {
         self.shared.store.schema()
     }
@@ -85,22 +85,22 @@ impl RowSession {
         running.as_ref().map(|interrupt| interrupt.stop(Cause::User)).is_some()
     }
 
-    /// Runs a statement. It is stopped by `interrupt`, by [`RowSession::cancel`], or by dropping the future, in which
+    /// Runs a statement. It is stopped by `interrupt`, by [`AsyncRowSession::cancel`], or by dropping the future, in which
     /// case its outcome is unknown.
     ///
     /// # Errors
-    /// As [`RowSession::run`].
+    /// As [`AsyncRowSession::run`].
     pub async fn statement<T: Send + 'static>(
         &self,
         interrupt: &Arc<Interrupt>,
-        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+        work: impl FnOnce(&mut RowSession) -> thermocline_transactions::Result<T> + Send + 'static,
     ) -> Result<T> {
         *self.shared.running.lock() = Some(Arc::clone(interrupt));
         self.until(interrupt, work).await
     }
 
     /// Runs work that does not occupy the session, which the query that feeds it may need. Stopped as in
-    /// [`RowSession::statement`].
+    /// [`AsyncRowSession::statement`].
     ///
     /// # Errors
     /// Errors of `work`.
@@ -120,10 +120,10 @@ impl RowSession {
     /// future, which stops the work.
     ///
     /// # Errors
-    /// As [`RowSession::run`].
+    /// As [`AsyncRowSession::run`].
     pub async fn part<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+        work: impl FnOnce(&mut RowSession) -> thermocline_transactions::Result<T> + Send + 'static,
     ) -> Result<T> {
         self.until(&Arc::new(Interrupt::new(None)), work).await
     }
@@ -131,7 +131,7 @@ impl RowSession {
     async fn until<T: Send + 'static>(
         &self,
         interrupt: &Arc<Interrupt>,
-        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+        work: impl FnOnce(&mut RowSession) -> thermocline_transactions::Result<T> + Send + 'static,
     ) -> Result<T> {
         let mut stop = StopOnDrop { shared: &self.shared, interrupt, is_over: false };
         let interrupt = Arc::clone(interrupt);
@@ -146,7 +146,7 @@ impl RowSession {
     /// Errors of `work`, and if the row engine cannot be started.
     pub async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+        work: impl FnOnce(&mut RowSession) -> thermocline_transactions::Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
         blocking(move || shared.run(work)).await?.map_err(external)
@@ -197,7 +197,7 @@ impl Drop for StopOnDrop<'_> {
 impl Shared {
     fn run<T>(
         &self,
-        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T>,
+        work: impl FnOnce(&mut RowSession) -> thermocline_transactions::Result<T>,
     ) -> thermocline_transactions::Result<T> {
         let mut session = self.session.lock();
         let session = match &mut *session {

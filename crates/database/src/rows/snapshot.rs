@@ -8,14 +8,14 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
-use thermocline_transactions::database::{Session, TableReader};
+use thermocline_transactions::database::{RowSession, TableReader};
 use thermocline_transactions::ids::PartitionId;
 use thermocline_transactions::reader::{ReadRequest, RowSink};
 use thermocline_transactions::schema::{TableDefinition, TableId};
 use thermocline_transactions::{Error, Result as RowResult};
 
 use super::outbox::{BatchSink, Outbox};
-use super::row_session::RowSession;
+use super::row_session::AsyncRowSession;
 
 /// Request of a scan for rows of a table.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ impl RowSink for Failed {
 ///     +-- first batch wanted: begin --> begun: a reader for each request and partition
 /// ```
 pub struct RowSnapshot {
-    session: RowSession,
+    session: AsyncRowSession,
     /// `None` once it has begun.
     requests: Mutex<Option<Vec<Request>>>,
     /// The start of the snapshot, shared by all scans: it continues if one of them is dropped, such as a part of the
@@ -127,7 +127,8 @@ impl RowSnapshot {
         let requests = self.requests.lock().take().unwrap_or_default();
         let session = self.session.clone();
         let begun = async move {
-            let read = |session: &mut Session| session.read_tables(requests.into_iter().map(Request::read).collect());
+            let read =
+                |session: &mut RowSession| session.read_tables(requests.into_iter().map(Request::read).collect());
             let readers = session.part(read).await.map_err(Arc::new)?;
             Ok(Arc::new(Mutex::new(
                 readers.into_iter().map(|readers| readers.into_iter().map(Some).collect()).collect(),
@@ -159,7 +160,7 @@ pub struct QuerySnapshot {
 
 impl QuerySnapshot {
     /// Registers a scan with the query's snapshot.
-    pub fn register(&self, session: &RowSession, request: Request) -> Registered {
+    pub fn register(&self, session: &AsyncRowSession, request: Request) -> Registered {
         let mut current = self.current.lock();
         if let Some(snapshot) = current.upgrade()
             && let Some(requests) = &mut *snapshot.requests.lock()
@@ -181,9 +182,9 @@ impl QuerySnapshot {
     ///
     /// # Errors
     /// If the row engine has stopped.
-    pub async fn rows_of(&self, session: &RowSession, table: &TableDefinition) -> Result<usize> {
+    pub async fn rows_of(&self, session: &AsyncRowSession, table: &TableDefinition) -> Result<usize> {
         let rows = self.rows.get_or_try_init(|| async {
-            let statistics = session.part(Session::statistics).await?;
+            let statistics = session.part(RowSession::statistics).await?;
             let mut rows = HashMap::new();
             for partition in &statistics.partitions {
                 for table in &partition.tables {
@@ -210,7 +211,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn it_begins_also_if_the_first_who_waits_for_it_gives_up() {
-        let session = RowSession::new(Arc::new(RowStore::new(None, RowSettings::default())));
+        let session = AsyncRowSession::new(Arc::new(RowStore::new(None, RowSettings::default())));
         let mut holder = session.store().database().unwrap().session();
         for sql in ["CREATE TABLE t (k BIGINT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "BEGIN", "DELETE FROM t"] {
             holder.execute(sql, &[]).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use thermocline_transactions::database::{Database, Opening, SnapshotStatus};
+use thermocline_transactions::database::{Opening, RowEngine, SnapshotStatus};
 use thermocline_transactions::interrupt::{Cause, Interrupt, POLL_INTERVAL};
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::{Schema, TableDefinition};
@@ -49,7 +49,7 @@ enum State {
     Idle,
     /// With its interrupt.
     Recovering(Arc<Interrupt>),
-    Started(Arc<Database>),
+    Started(Arc<RowEngine>),
     Failed(Error),
     /// Final: remaining sessions get an error.
     Closed,
@@ -108,7 +108,7 @@ impl RowStore {
     }
 
     /// Sets the state after recovery.
-    fn settle(&self, opened: Result<Database>) {
+    fn settle(&self, opened: Result<RowEngine>) {
         let mut state = self.state.lock();
         *state = match opened {
             Ok(database) => {
@@ -151,7 +151,7 @@ impl RowStore {
     }
 
     /// The row engine, if it has been started.
-    pub fn started(&self) -> Option<Arc<Database>> {
+    pub fn started(&self) -> Option<Arc<RowEngine>> {
         match &*self.state.lock() {
             State::Started(database) => Some(Arc::clone(database)),
             State::Idle | State::Recovering(_) | State::Failed(_) | State::Closed => None,
@@ -162,7 +162,7 @@ impl RowStore {
     ///
     /// # Errors
     /// As [`RowStore::recover`].
-    pub fn database(&self) -> Result<Arc<Database>> {
+    pub fn database(&self) -> Result<Arc<RowEngine>> {
         self.recovered(&Interrupt::new(None))?;
         let mut state = self.state.lock();
         match &*state {
@@ -174,7 +174,7 @@ impl RowStore {
             Some(files) => opened(files.path(), self.opening(files)?, &mut |_| {})?,
             None => {
                 let settings = self.settings.lock().engine();
-                Database::in_memory(settings)?
+                RowEngine::in_memory(settings)?
             }
         };
         self.settings.lock().partitions = database.identity().partitions;
@@ -231,7 +231,7 @@ impl RowStore {
         self.stop_recovery();
         let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
         match state {
-            State::Started(database) => Arc::try_unwrap(database).map_or(Ok(()), Database::close),
+            State::Started(database) => Arc::try_unwrap(database).map_or(Ok(()), RowEngine::close),
             State::Idle | State::Recovering(_) | State::Failed(_) | State::Closed => Ok(()),
         }
     }
@@ -297,7 +297,7 @@ fn closed() -> Error {
 }
 
 /// Recovers the row tables and starts the row engine.
-fn opened(path: &Path, opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
+fn opened(path: &Path, opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
     let mark = RowMark::read(path)?;
     let database = opening.finish(progress).map_err(|error| of_database(path, error))?;
     if mark.is_none() && database.read_only().is_none() {

@@ -11,14 +11,14 @@ use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName,
 use thermocline_compute::QueryStream;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::folded;
-use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
+use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{TableDefinition, write_identifier};
 use thermocline_transactions::types::{DataType, Value, ValueRef, parse_text};
 use thermocline_transactions::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
-use super::route::Route;
+use super::dispatch::Dispatch;
 use super::session::Session;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
@@ -73,7 +73,7 @@ impl Session {
                     .await?
             }
         };
-        self.answer(&Answer { affected, ..Answer::default() })
+        self.answer(&StatementResult { affected, ..StatementResult::default() })
     }
 
     async fn copy_to(
@@ -90,8 +90,8 @@ impl Session {
             other => return Err(external(Class::Unsupported.error(format_args!("COPY TO {other} is not supported")))),
         };
         let headings = query.headings();
-        let rows = match self.route(&query)? {
-            Route::RowsFirst => self.rows_first(query, interrupt).await?,
+        let rows = match self.dispatch(&query)? {
+            Dispatch::RowsFirst => self.rows_first(query, interrupt).await?,
             _ => self.analytic(query, interrupt).await?,
         };
         let schema = headings.of_schema(&rows.schema);
@@ -133,7 +133,7 @@ impl Session {
         };
         if self.in_transaction() {
             let insert = into.insert();
-            let work = move |session: &mut RowsSession| {
+            let work = move |session: &mut RowSession| {
                 into.read_all(input, format, |values| {
                     let values: Vec<Value> = values.iter().map(|value| value.to_value()).collect();
                     session.execute(&insert, &values).map(drop)
@@ -142,7 +142,7 @@ impl Session {
             return self.rows.statement(interrupt, work).await;
         }
         let (table, columns) = (into.table.clone(), into.names());
-        let begin = move |session: &mut RowsSession| session.load(&table, &columns);
+        let begin = move |session: &mut RowSession| session.load(&table, &columns);
         let mut load: Load = self.rows.statement(interrupt, begin).await?;
         let work = move || {
             into.read_all(input, format, |values| load.push(values))?;

@@ -4,15 +4,15 @@ use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, CreateTable, Ident, Statement as Ast, TableConstraint};
 use thermocline_compute::QueryStream;
-use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
+use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
 use thermocline_transactions::sql::define;
 use thermocline_transactions::{Class, Error, Result as RowResult};
 
+use super::dispatch::Dispatch;
 use super::insert::{load_all, of_texts};
 use super::prepared_statements::written_type;
-use super::route::Route;
 use super::session::{Session, is_of_planning};
 use crate::arrow::{check_assignment, column_type};
 use crate::bridge::{external, row_error};
@@ -45,7 +45,7 @@ impl Session {
         }
         check_key(&table, &name, &query)?;
         let rows = match self.analytic(query.clone(), interrupt).await {
-            Err(error) if is_of_planning(&error) && self.route(&query)? == Route::RowsFirst => {
+            Err(error) if is_of_planning(&error) && self.dispatch(&query)? == Dispatch::RowsFirst => {
                 self.unbounded(query.clone(), interrupt, error).await?
             }
             rows => rows?,
@@ -71,7 +71,7 @@ impl Session {
             None => rows,
         };
         let store = Arc::clone(self.rows.store());
-        let begin = move |session: &mut RowsSession| Filling::begin(session, store, &definition, &defined);
+        let begin = move |session: &mut RowSession| Filling::begin(session, store, &definition, &defined);
         let filling = match self.rows.statement(interrupt, begin).await {
             Err(error) if may_exist && matches!(row_error(&error), Some(Error::User(Class::DuplicateTable, _))) => {
                 return Ok(self.engine().nothing());
@@ -85,7 +85,7 @@ impl Session {
             Ok(rows)
         };
         let affected = self.feed((vec![], rows), interrupt, fill).await?;
-        self.answer(&Answer { affected, ..Answer::default() })
+        self.answer(&StatementResult { affected, ..StatementResult::default() })
     }
 }
 
@@ -152,7 +152,7 @@ struct Filling {
 
 impl Filling {
     fn begin(
-        session: &mut RowsSession,
+        session: &mut RowSession,
         store: Arc<RowStore>,
         definition: &str,
         table: &TableDefinition,

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::QueryStream;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::Statement as Sql;
-use thermocline_transactions::database::{Answer, Session as RowsSession};
+use thermocline_transactions::database::{RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::types::ValueRef;
 
@@ -53,7 +53,7 @@ impl Session {
             Ok(plan) if options.analyze => {
                 let started = Instant::now();
                 let explained = statement.part(inner.clone())?;
-                let run = move |session: &mut RowsSession| session.execute_source(explained.source(), &[]);
+                let run = move |session: &mut RowSession| session.execute_source(explained.source(), &[]);
                 match self.rows.statement(interrupt, run).await {
                     Ok(answer) => self.answer(&with_measured(plan, &answer, started, interrupt)?),
                     // It exceeded the limit on rows while it ran.
@@ -96,7 +96,12 @@ impl Session {
 }
 
 /// Appends the measurements of a run to the plan.
-fn with_measured(mut plan: Answer, answer: &Answer, started: Instant, interrupt: &Interrupt) -> Result<Answer> {
+fn with_measured(
+    mut plan: StatementResult,
+    answer: &StatementResult,
+    started: Instant,
+    interrupt: &Interrupt,
+) -> Result<StatementResult> {
     let rows = if answer.columns.is_empty() { "rows changed" } else { "rows" };
     let count = if answer.columns.is_empty() { answer.affected } else { answer.rows.len() as u64 };
     let time = started.elapsed().as_secs_f64() * 1e3;

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thermocline_pushdown::user_err;
 use thermocline_syntax::{Statement as Sql, folded};
-use thermocline_transactions::database::{Answer, Load, Session};
+use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::{DataType, Value, cast};
 use thermocline_transactions::{Class, Error, Result as RowResult};
@@ -119,7 +119,7 @@ impl Plan {
 
     /// Begins a load of the query's columns. Prepares `insert`, the statement with parameters, to check that the row
     /// engine supports it.
-    pub fn load(&self, session: &mut Session, insert: &Statement, query: &ArrowSchema) -> RowResult<Load> {
+    pub fn load(&self, session: &mut RowSession, insert: &Statement, query: &ArrowSchema) -> RowResult<Load> {
         session.prepare(insert.source())?;
         let columns: Vec<&str> = self.targets.iter().take(query.fields().len()).map(|(name, _)| &**name).collect();
         session.load(&self.table, &columns)
@@ -127,7 +127,12 @@ impl Plan {
 
     /// Inserts all rows or none, each by the statement with parameters. The caller runs this as one statement, so that
     /// all rows share one deadline.
-    pub fn run(&self, session: &mut Session, insert: &Statement, rows: &[RecordBatch]) -> RowResult<Answer> {
+    pub fn run(
+        &self,
+        session: &mut RowSession,
+        insert: &Statement,
+        rows: &[RecordBatch],
+    ) -> RowResult<StatementResult> {
         let alone = !session.in_transaction();
         if alone {
             session.execute("BEGIN", &[])?;
@@ -214,12 +219,12 @@ fn failed(error: DataFusionError) -> Error {
 }
 
 fn insert_all(
-    session: &mut Session,
+    session: &mut RowSession,
     insert: &Statement,
     targets: &[(String, DataType)],
     rows: &[RecordBatch],
-) -> RowResult<Answer> {
-    let mut all = Answer::default();
+) -> RowResult<StatementResult> {
+    let mut all = StatementResult::default();
     for batch in rows {
         let source = Source::new(batch).map_err(failed)?;
         for row in 0..batch.num_rows() {
@@ -241,7 +246,7 @@ fn insert_all(
 }
 
 /// Appends the rows of RETURNING.
-fn append(all: &mut Answer, answer: &Answer) -> RowResult<()> {
+fn append(all: &mut StatementResult, answer: &StatementResult) -> RowResult<()> {
     if all.columns.is_empty() {
         all.columns = answer.columns.clone();
         all.rows = thermocline_transactions::sql::Rows::new(answer.columns.len());

@@ -4,11 +4,11 @@ mod copy;
 mod create_table_as;
 mod database;
 mod describe;
+mod dispatch;
 mod explain;
 mod insert;
 mod prepared;
 mod prepared_statements;
-mod route;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod session;
 mod settings;

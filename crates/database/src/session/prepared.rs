@@ -5,9 +5,9 @@ use thermocline_compute::QueryStream;
 use thermocline_transactions::sql::Prepared;
 use thermocline_transactions::types::DataType as RowType;
 
+use super::dispatch::Dispatch;
 use super::insert;
 use super::prepared_statements::{PARAMETERS_MAX, check_preparable};
-use super::route::Route;
 use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
 use crate::bridge::external;
 use crate::statement::{Headings, Statement};
@@ -63,8 +63,8 @@ impl Session {
 
     /// The types of a statement's parameters, by position; `None` if unknown.
     async fn places(&self, declared: &[DataType], statement: &Statement) -> Result<Vec<Option<RowType>>> {
-        let route = self.route(statement)?;
-        if !matches!(route, Route::Rows | Route::RowsFirst | Route::Insert) {
+        let dispatch = self.dispatch(statement)?;
+        if !matches!(dispatch, Dispatch::Rows | Dispatch::RowsFirst | Dispatch::Insert) {
             return self.parameter_types(declared, statement.clone()).await;
         }
         let asked = statement.clone();
@@ -74,10 +74,10 @@ impl Session {
                 let prepared = Prepared::bind(&self.rows.schema(), tree, &[]).map_err(external)?;
                 Ok(prepared.parameters().iter().copied().map(Some).collect())
             }
-            Err(error) if route == Route::RowsFirst && is_beyond_rows(&error) => {
+            Err(error) if dispatch == Dispatch::RowsFirst && is_beyond_rows(&error) => {
                 self.parameter_types(declared, statement.clone()).await
             }
-            Err(error) if route == Route::Insert && (is_not_here(&error) || is_undefined_table(&error)) => {
+            Err(error) if dispatch == Dispatch::Insert && (is_not_here(&error) || is_undefined_table(&error)) => {
                 let Some(plan) = insert::Plan::of(statement, &self.rows.schema())? else { return Err(error) };
                 self.parameter_types(declared, plan.query).await
             }

@@ -11,24 +11,24 @@ use thermocline_compute::{
     AnalyticEngine, CurrentQuery, QueryContext, QueryResult, QuerySettings, QueryStream as Rows, StatementOptions,
 };
 use thermocline_pushdown::user_err;
-use thermocline_transactions::database::{Answer, Session as RowsSession};
+use thermocline_transactions::database::{RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::copy::Streams;
-use super::database::Database;
+use super::database::RowEngine;
 use super::describe::describe;
+use super::dispatch::{Dispatch, Names, needs_no_rows};
 use super::insert;
 use super::prepared_statements::Prepared;
-use super::route::{Names, Route, needs_no_rows};
 use super::stream::QueryStream;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
 use crate::error::{Error, Known};
 use crate::maintenance;
-use crate::rows::{RowQuery, RowSession};
+use crate::rows::{AsyncRowSession, RowQuery};
 use crate::settings::{SessionSettings, SettingsInUse};
 use crate::statement::{SettingStatement, Statement, Written};
 
@@ -38,7 +38,7 @@ const BATCHES_AHEAD: usize = 2;
 /// A session of a database.
 ///
 /// ```text
-///  Statement --Names::route--> Rows -----------------> row engine
+///  Statement --Names::dispatch--> Rows -----------------> row engine
 ///                              RowsFirst ------------> row engine, or "not here" --+
 ///                              Insert: VALUES -------> row engine                  |
 ///                                      a query ------> analytic engine --rows--> row engine, all or none
@@ -55,13 +55,13 @@ const BATCHES_AHEAD: usize = 2;
 /// Clones refer to the same session, which runs one statement at a time. It is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
-    pub(super) rows: RowSession,
+    pub(super) rows: AsyncRowSession,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    database: Database,
+    database: RowEngine,
     /// Settings of the session.
     settings: Arc<Mutex<SessionSettings>>,
     /// Prepared statements of the session.
@@ -72,15 +72,15 @@ struct Shared {
 
 impl Session {
     /// A session of this database, with its settings.
-    pub(crate) fn new(database: Database) -> Self {
-        let rows = RowSession::new(Arc::clone(database.rows()));
+    pub(crate) fn new(database: RowEngine) -> Self {
+        let rows = AsyncRowSession::new(Arc::clone(database.rows()));
         let settings = Arc::new(Mutex::new(database.own_settings().session()));
         let shared = Shared { database, settings, prepared: Prepared::default(), current: CurrentQuery::default() };
         Self { rows, shared: Arc::new(shared) }
     }
 
     /// The database.
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &RowEngine {
         &self.shared.database
     }
 
@@ -244,22 +244,22 @@ impl Session {
         if let Some(into) = statement.backup_to() {
             return self.backup(into).await;
         }
-        let route = self.route(&statement);
+        let dispatch = self.dispatch(&statement);
         // A table that exists already is not created, with IF NOT EXISTS.
         let target = statement.row_target();
         let target = target.filter(|(name, is_new)| !is_new || self.rows.schema().table(name).is_err());
-        let result = match route {
-            Ok(Route::Rows) => self.rows(statement, &interrupt).await,
-            Ok(Route::RowsFirst) => self.rows_first(statement, &interrupt).await,
-            Ok(Route::Insert) => self.insert(statement, &interrupt).await,
-            Ok(Route::Explain) => self.explain(statement, &interrupt).await,
-            Ok(Route::Describe(name)) => self.describe(&name),
-            Ok(Route::Copy) => self.copy(&statement, streams, &interrupt).await,
-            Ok(Route::Prepare) => self.prepare(&statement).await,
-            Ok(Route::Deallocate) => self.deallocate(&statement),
-            Ok(Route::CreateTableAs) => self.create_table_as(statement, &interrupt).await,
-            Ok(Route::Nothing) => Ok(self.engine().nothing()),
-            Ok(Route::Analytic) => self.analytic(statement, &interrupt).await,
+        let result = match dispatch {
+            Ok(Dispatch::Rows) => self.rows(statement, &interrupt).await,
+            Ok(Dispatch::RowsFirst) => self.rows_first(statement, &interrupt).await,
+            Ok(Dispatch::Insert) => self.insert(statement, &interrupt).await,
+            Ok(Dispatch::Explain) => self.explain(statement, &interrupt).await,
+            Ok(Dispatch::Describe(name)) => self.describe(&name),
+            Ok(Dispatch::Copy) => self.copy(&statement, streams, &interrupt).await,
+            Ok(Dispatch::Prepare) => self.prepare(&statement).await,
+            Ok(Dispatch::Deallocate) => self.deallocate(&statement),
+            Ok(Dispatch::CreateTableAs) => self.create_table_as(statement, &interrupt).await,
+            Ok(Dispatch::Nothing) => Ok(self.engine().nothing()),
+            Ok(Dispatch::Analytic) => self.analytic(statement, &interrupt).await,
             Err(error) => Err(error),
         };
         if result.is_ok()
@@ -279,14 +279,14 @@ impl Session {
         }
     }
 
-    pub(super) fn route(&self, statement: &Statement) -> Result<Route> {
+    pub(super) fn dispatch(&self, statement: &Statement) -> Result<Dispatch> {
         let schema = self.rows.schema();
         let names = Names {
             rows: &schema,
             has_relation: &|name| self.engine().has_relation(name),
             has_index: &|name| self.engine().has_index(name),
         };
-        names.route(statement)
+        names.dispatch(statement)
     }
 
     /// An error in one engine ends a transaction in the other.
@@ -299,7 +299,7 @@ impl Session {
 
     pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
         // Queries routed here have no alternative in the analytic engine.
-        let run = move |session: &mut RowsSession| session.execute_unbounded(statement.source(), &[]);
+        let run = move |session: &mut RowSession| session.execute_unbounded(statement.source(), &[]);
         let answer = self.rows.statement(interrupt, run).await?;
         self.answer(&answer)
     }
@@ -390,7 +390,7 @@ impl Session {
                 }
             }
         };
-        let run = move |session: &mut RowsSession| plan.run(session, &one, &batches);
+        let run = move |session: &mut RowSession| plan.run(session, &one, &batches);
         self.answer(&self.rows.statement(interrupt, run).await?)
     }
 
@@ -403,10 +403,10 @@ impl Session {
         interrupt: &Arc<Interrupt>,
     ) -> Result<Rows> {
         let schema = Arc::clone(&rows.schema);
-        let begin = move |session: &mut RowsSession| plan.load(session, &one, &schema);
+        let begin = move |session: &mut RowSession| plan.load(session, &one, &schema);
         let load = self.rows.statement(interrupt, begin).await?;
         let affected = self.feed((first, rows), interrupt, move |batches| insert::load_all(load, batches)).await?;
-        self.answer(&Answer { affected, ..Answer::default() })
+        self.answer(&StatementResult { affected, ..StatementResult::default() })
     }
 
     /// Passes the rows of a query, whose first batches have arrived, to `load`, which runs on its own thread while the
@@ -451,7 +451,7 @@ impl Session {
         self.engine().stream(statement, &self.options(interrupt.deadline())).await
     }
 
-    pub(super) fn answer(&self, answer: &Answer) -> Result<Rows> {
+    pub(super) fn answer(&self, answer: &StatementResult) -> Result<Rows> {
         let mut stream = match batches(answer)? {
             Some((schema, batches)) => self.engine().answer(schema, batches),
             None => self.engine().nothing(),
@@ -519,8 +519,8 @@ mod tests {
     use super::*;
 
     /// A session, and another one that holds all partitions, with a table of one row.
-    async fn held() -> (Session, RowsSession) {
-        let session = Database::in_memory().await.unwrap().session();
+    async fn held() -> (Session, RowSession) {
+        let session = RowEngine::in_memory().await.unwrap().session();
         session.run("CREATE TABLE t (k BIGINT PRIMARY KEY)").await.unwrap();
         session.run("INSERT INTO t VALUES (1)").await.unwrap();
         let mut holder = session.rows.store().database().unwrap().session();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use thermocline_compute::{Columns, SystemTable};
-use thermocline_transactions::database::{Session, Statistics};
+use thermocline_transactions::database::{RowSession, Statistics};
 
 use crate::rows::{RowQuery, RowStore};
 use crate::settings;
@@ -46,7 +46,7 @@ fn table<T: Send + Sync + 'static>(columns: Columns<T>, rows: fn(&Statistics) ->
         async move {
             let session = &query?.session;
             match session.store().started() {
-                Some(_) => Ok(rows(&session.part(Session::statistics).await?)),
+                Some(_) => Ok(rows(&session.part(RowSession::statistics).await?)),
                 None => Ok(vec![]),
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use thermocline_lua::{Function, Host, Kind, Lent, Lines, Loan, Meter, Raised, Stack, State, c_name};
-use thermocline_statements::{Answer, Rows};
+use thermocline_statements::{Rows, StatementResult};
 use thermocline_tables::table::{Budget, StatementMemory, out_of_memory};
 use thermocline_types::{Class, Error, Result, Value, ValueRef};
 
@@ -230,7 +230,7 @@ impl Machine {
         procedure: &LuaProcedure,
         context: &mut Context<'_, '_>,
         arguments: &[Value],
-    ) -> Result<Answer> {
+    ) -> Result<StatementResult> {
         let machine = lua.host();
         let result = lua.enter(|stack| machine.call_on(stack, procedure, context, arguments));
         if machine.current.borrow().is_none() {
@@ -253,7 +253,7 @@ impl Machine {
         procedure: &LuaProcedure,
         context: &mut Context<'_, '_>,
         arguments: &[Value],
-    ) -> Result<Answer> {
+    ) -> Result<StatementResult> {
         let is_outermost = self.current.borrow().is_none();
         if is_outermost {
             self.begin(procedure.limits, context.environment().memory());
@@ -277,7 +277,7 @@ impl Machine {
         result
     }
 
-    fn run(&self, stack: &L<'_>, loaded: &Loaded, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, stack: &L<'_>, loaded: &Loaded, arguments: &[Value]) -> Result<StatementResult> {
         let base = stack.top();
         let count = i32::try_from(arguments.len()).unwrap_or(i32::MAX);
         if !stack.has_space(count) {

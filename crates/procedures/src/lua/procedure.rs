@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thermocline_statements::Answer;
+use thermocline_statements::StatementResult;
 use thermocline_tables::schema::ProcedureDefinition;
 use thermocline_tables::table::{Budget, HeapSize};
 use thermocline_types::{Class, Result, Value};
@@ -51,7 +51,7 @@ impl LuaProcedure {
     }
 
     /// Runs it.
-    pub fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    pub fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Machine::with(|lua| Machine::call(lua, self, context, arguments))
     }
 }

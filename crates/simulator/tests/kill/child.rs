@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Answer, Database, Session, Settings, SnapshotSettings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, SnapshotSettings, StatementResult};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
@@ -67,7 +67,7 @@ impl Procedure for Transfer {
         ]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let [_, from, to, amount] = [0, 1, 2, 3].map(|at| arguments[at].clone());
         context.execute(0, &[from, amount.clone()])?;
         context.execute(1, arguments)?;
@@ -76,7 +76,7 @@ impl Procedure for Transfer {
         if matches!(arguments[0], Value::Int(..0)) {
             context.execute(4, &[])?;
         }
-        Ok(Answer::default())
+        Ok(StatementResult::default())
     }
 }
 
@@ -92,15 +92,15 @@ fn settings() -> Settings {
     }
 }
 
-pub fn open(directory: &Path) -> Result<Database> {
+pub fn open(directory: &Path) -> Result<RowEngine> {
     open_with_progress(directory, &mut |_| {})
 }
 
-pub fn open_with_progress(directory: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
-    Database::open_with_progress(Arc::new(RealDisk::open(directory)?), settings(), progress)
+pub fn open_with_progress(directory: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
+    RowEngine::open_with_progress(Arc::new(RealDisk::open(directory)?), settings(), progress)
 }
 
-pub fn define(database: &Database) {
+pub fn define(database: &RowEngine) {
     let mut session = database.session();
     let mut run = |sql: &str| session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run("CREATE TABLE accounts (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL) PARTITION BY (id)");
@@ -131,7 +131,7 @@ pub fn run(directory: &Path, seed: u64) {
     });
 }
 
-fn work(database: &Database, client: i64, seed: u64) {
+fn work(database: &RowEngine, client: i64, seed: u64) {
     let mut session = database.session();
     let mut random = StdRng::seed_from_u64(seed * 10 + client.cast_unsigned());
     let sql = "SELECT count(*) FROM journal WHERE id >= $1 AND id < $2";
@@ -157,7 +157,7 @@ fn work(database: &Database, client: i64, seed: u64) {
 }
 
 /// The same in a session's transaction, sometimes after one that is rolled back.
-fn interactive(session: &mut Session, entry: &Entry, rolled_back: bool) {
+fn interactive(session: &mut RowSession, entry: &Entry, rolled_back: bool) {
     let Entry { id, from, to, amount } = *entry;
     let attempts = if rolled_back { vec![(-id, "ROLLBACK"), (id, "COMMIT")] } else { vec![(id, "COMMIT")] };
     for (id, end) in attempts {

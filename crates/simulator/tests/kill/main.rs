@@ -17,7 +17,7 @@ use std::time::Duration;
 use child::{ACCOUNTS, BALANCE, CLIENTS, DIRECTORY, Entry, SEED, open};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::database::Database;
+use thermocline_transactions::database::RowEngine;
 use thermocline_transactions::types::ValueRef;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -70,13 +70,13 @@ fn int(value: ValueRef<'_>) -> i64 {
 }
 
 /// Rows of a table of integers.
-fn rows(database: &Database, table: &str) -> Vec<Vec<i64>> {
+fn rows(database: &RowEngine, table: &str) -> Vec<Vec<i64>> {
     let answer = database.session().execute(&format!("SELECT * FROM {table}"), &[]).unwrap();
     (0..answer.rows.len()).map(|row| answer.rows.row(row).map(int).collect()).collect()
 }
 
 /// Compares the database with the results that clients were told; returns each client's last transaction.
-fn verify(database: &Database, told: &BTreeMap<i64, i64>) -> BTreeMap<i64, i64> {
+fn verify(database: &RowEngine, told: &BTreeMap<i64, i64>) -> BTreeMap<i64, i64> {
     let mut balances = vec![BALANCE; ACCOUNTS as usize];
     let mut counters: BTreeMap<i64, i64> = (0..CLIENTS).map(|client| (client, 0)).collect();
     let mut found: BTreeMap<i64, Vec<i64>> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::ids::Micros;
 use thermocline_transactions::procedure::Limits;
@@ -20,22 +20,22 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn open(disk: &Arc<SimulatedDisk>) -> Database {
-    Database::open(Arc::clone(disk) as _, settings()).unwrap()
+pub fn open(disk: &Arc<SimulatedDisk>) -> RowEngine {
+    RowEngine::open(Arc::clone(disk) as _, settings()).unwrap()
 }
 
 pub fn new_disk() -> Arc<SimulatedDisk> {
     Arc::new(SimulatedDisk::new(1, Faults::default()))
 }
 
-pub fn run(session: &mut Session, sql: &str) -> Answer {
+pub fn run(session: &mut RowSession, sql: &str) -> StatementResult {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
 /// A database with a table, and machines that have run nothing.
 pub struct Bench {
-    _database: Database,
-    pub session: Session,
+    _database: RowEngine,
+    pub session: RowSession,
 }
 
 impl Bench {
@@ -44,7 +44,7 @@ impl Bench {
     }
 
     pub fn with(settings: Settings) -> Self {
-        let database = Database::open(new_disk() as _, settings).unwrap();
+        let database = RowEngine::open(new_disk() as _, settings).unwrap();
         let mut session = database.session();
         run(
             &mut session,
@@ -56,7 +56,7 @@ impl Bench {
     }
 
     /// Creates a procedure of this body and calls it.
-    pub fn call(&mut self, body: &str) -> Result<Answer> {
+    pub fn call(&mut self, body: &str) -> Result<StatementResult> {
         self.session.execute(&format!("CREATE OR REPLACE PROCEDURE p() LANGUAGE lua AS $lua${body}$lua$"), &[])?;
         self.session.execute("CALL p()", &[])
     }

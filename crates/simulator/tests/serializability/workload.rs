@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_simulator::{Outcome, Step, Transaction};
-use thermocline_transactions::database::{Answer, Database, Session, Settings, SnapshotSettings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, SnapshotSettings, StatementResult};
 use thermocline_transactions::disk::Disk;
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
@@ -90,7 +90,7 @@ impl Procedure for Steps {
         &STATEMENTS
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let Some(Value::Text(text)) = arguments.last() else { return Err(Class::Procedure.error("no steps")) };
         let mut rows = Rows::new(2);
         for ask in text.split(';').map(Ask::decode) {
@@ -111,11 +111,11 @@ impl Procedure for Steps {
             rows.push(value(&list).as_ref())?;
             rows.push(value(&register).as_ref())?;
         }
-        Ok(Answer { rows, ..Answer::default() })
+        Ok(StatementResult { rows, ..StatementResult::default() })
     }
 }
 
-pub fn open(disk: Arc<dyn Disk>, partitions: u16) -> Database {
+pub fn open(disk: Arc<dyn Disk>, partitions: u16) -> RowEngine {
     let procedures = vec![
         Registration::new("steps_at(k BIGINT, steps TEXT) PARTITION ON (k)", 1, Steps).unwrap(),
         Registration::new("steps(steps TEXT)", 1, Steps).unwrap(),
@@ -123,10 +123,10 @@ pub fn open(disk: Arc<dyn Disk>, partitions: u16) -> Database {
     let log = LogSettings { commit_interval_us: 50, segment_bytes: 1 << 20, ..LogSettings::default() };
     let snapshots = SnapshotSettings { time_percent: 30, ..SnapshotSettings::default() };
     let settings = Settings { partitions, procedures, log, snapshots, seed: 5, ..Settings::default() };
-    Database::open(disk, settings).unwrap()
+    RowEngine::open(disk, settings).unwrap()
 }
 
-pub fn define(database: &Database) {
+pub fn define(database: &RowEngine) {
     let mut session = database.session();
     session.execute("CREATE TABLE lists (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]).unwrap();
     session.execute("CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)", &[]).unwrap();
@@ -171,7 +171,7 @@ impl World {
 }
 
 /// Runs transactions until enough steps are made.
-pub fn client(database: &Database, world: &World, number: usize, seed: u64) -> Vec<Transaction> {
+pub fn client(database: &RowEngine, world: &World, number: usize, seed: u64) -> Vec<Transaction> {
     let mut random = StdRng::seed_from_u64(seed * 1000 + number as u64);
     let mut session = database.session();
     let mut history = Vec::new();
@@ -226,8 +226,10 @@ fn written(ask: Ask) -> Option<Step> {
 }
 
 /// A statement that is a transaction of its own.
-fn single(session: &mut Session, ask: Ask) -> Result<Vec<Step>> {
-    let first = |answer: &Answer| if answer.rows.is_empty() { Value::Null } else { answer.rows.value(0, 0).to_value() };
+fn single(session: &mut RowSession, ask: Ask) -> Result<Vec<Step>> {
+    let first = |answer: &StatementResult| {
+        if answer.rows.is_empty() { Value::Null } else { answer.rows.value(0, 0).to_value() }
+    };
     Ok(match ask {
         Ask::Append(key, value) => {
             let answer = session.execute(APPEND, &[Value::Int(key), Value::Text(value.to_string().into())])?;
@@ -242,14 +244,14 @@ fn single(session: &mut Session, ask: Ask) -> Result<Vec<Step>> {
 }
 
 /// All registers, in one statement over all partitions.
-fn scan(session: &mut Session) -> Result<Vec<Step>> {
+fn scan(session: &mut RowSession) -> Result<Vec<Step>> {
     let answer = session.execute("SELECT k, v FROM registers", &[])?;
     let int = |row, column| if let ValueRef::Int(value) = answer.rows.value(row, column) { value } else { 0 };
     let rows = (0..answer.rows.len()).map(|row| Step::ReadRegister { key: int(row, 0), value: int(row, 1) });
     Ok(rows.collect())
 }
 
-fn call(session: &mut Session, sql: &str, asked: &[Ask]) -> Result<Vec<Step>> {
+fn call(session: &mut RowSession, sql: &str, asked: &[Ask]) -> Result<Vec<Step>> {
     let text = asked.iter().map(|ask| ask.encode()).collect::<Vec<_>>().join(";");
     let key = match asked[0] {
         Ask::Append(key, _) | Ask::List(key) | Ask::Register(key) | Ask::Replace(key, _) => key,
@@ -265,7 +267,7 @@ fn call(session: &mut Session, sql: &str, asked: &[Ask]) -> Result<Vec<Step>> {
     Ok(steps.collect())
 }
 
-fn interactive(session: &mut Session, asked: &[Ask]) -> Result<Vec<Step>> {
+fn interactive(session: &mut RowSession, asked: &[Ask]) -> Result<Vec<Step>> {
     session.execute("BEGIN", &[])?;
     let mut steps = Vec::new();
     for ask in asked {
@@ -290,7 +292,7 @@ fn interactive(session: &mut Session, asked: &[Ask]) -> Result<Vec<Step>> {
 }
 
 /// All lists and registers, in one transaction.
-pub fn final_reads(database: &Database, world: &World) -> Transaction {
+pub fn final_reads(database: &RowEngine, world: &World) -> Transaction {
     let begin = world.now();
     let mut session = database.session();
     session.execute("BEGIN", &[]).unwrap();

@@ -8,10 +8,10 @@ use thermocline_tables::schema::Schema;
 use thermocline_tables::table::Budget;
 use thermocline_types::Result;
 
-use super::database::Database;
 use super::replay::Replayer;
+use super::row_engine::RowEngine;
 
-impl Database {
+impl RowEngine {
     /// Checks a database that is not open: every file, and the state that they give together. Changes nothing. Takes as
     /// much memory as the open database.
     ///

@@ -6,8 +6,8 @@ use thermocline_machine::interrupt::Interrupt;
 use thermocline_machine::run_steps;
 use thermocline_types::{Error, Result, ValueRef};
 
-use super::database::Shared;
 use super::loading::{Loading, Portions};
+use super::row_engine::Shared;
 
 /// A batch takes a partition a fraction of a millisecond.
 const PORTIONS: Portions =

@@ -1,7 +1,7 @@
 //! A database: a directory, an engine over it, and sessions that speak SQL.
 //!
 //! ```text
-//! Session --text--> Command (kept) --Work--> engine ---> partitions
+//! RowSession --text--> Command (kept) --Work--> engine ---> partitions
 //!    |                 ^                       |
 //!    +--definition--> Catalog <---version------+   (a statement of an older version runs again)
 //! ```
@@ -10,10 +10,10 @@
 //! while no transaction runs, so that [`Work`] can compare versions without a lock.
 //!
 //! ```
-//! use thermocline_transactions::database::{Database, Settings};
+//! use thermocline_transactions::database::{RowEngine, Settings};
 //! use thermocline_transactions::types::{Value, ValueRef};
 //!
-//! let database = Database::in_memory(Settings::default())?;
+//! let database = RowEngine::in_memory(Settings::default())?;
 //! let mut session = database.session();
 //! session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)", &[])?;
 //! session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(1), Value::Text("one".into())])?;
@@ -24,8 +24,6 @@
 
 mod catalog;
 mod check;
-#[expect(clippy::module_inception, reason = "a file is named after its main type")]
-mod database;
 mod definition;
 mod load;
 mod loading;
@@ -35,7 +33,8 @@ mod opening;
 mod repartition;
 mod replay;
 mod restore;
-mod session;
+mod row_engine;
+mod row_session;
 mod settings;
 mod snapshots;
 mod source;
@@ -44,18 +43,18 @@ mod table_reader;
 mod trimmer;
 mod work;
 
-pub use database::Database;
 pub use load::Load;
 pub use memory::MemoryReport;
 pub use notice::{Notice, Notices};
 pub use opening::Opening;
-pub use session::{Canceller, Session};
+pub use row_engine::RowEngine;
+pub use row_session::{Canceller, RowSession};
 pub use settings::Settings;
 pub use snapshots::{SnapshotReport, SnapshotSettings, SnapshotStatus};
 pub use source::Source;
 pub use statistics::{PartitionStatistics, Statistics, TableStatistics};
 pub use table_reader::TableReader;
-pub use thermocline_statements::Answer;
+pub use thermocline_statements::StatementResult;
 pub use work::Work;
 
 pub use catalog::Catalog;

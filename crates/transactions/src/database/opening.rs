@@ -8,13 +8,13 @@ use thermocline_machine::interrupt::Interrupt;
 use thermocline_procedures::Registration;
 use thermocline_types::{Class, Result};
 
-use super::database::Database;
+use super::row_engine::RowEngine;
 use super::settings::Settings;
 
 /// A database about to be opened: its directory is locked and its files are known, but rows and log have not been read.
 ///
 /// ```text
-///  new: lock, look at the files ----> finish: read the snapshot, replay the log ----> Database
+///  new: lock, look at the files ----> finish: read the snapshot, replay the log ----> RowEngine
 ///       milliseconds; refuses                 as long as they are; can be stopped
 /// ```
 ///
@@ -38,7 +38,7 @@ impl Opening {
     /// Locks the directory and looks at its files.
     ///
     /// # Errors
-    /// Errors of [`Database::open`] that show without reading all rows.
+    /// Errors of [`RowEngine::open`] that show without reading all rows.
     pub fn new(disk: Arc<dyn Disk>, mut settings: Settings) -> Result<Self> {
         if settings.partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
@@ -76,8 +76,8 @@ impl Opening {
     /// Opens the database and reports progress.
     ///
     /// # Errors
-    /// As [`Database::open`].
-    pub fn finish(self, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
-        Database::opened(self.repartitioned(progress)?, progress)
+    /// As [`RowEngine::open`].
+    pub fn finish(self, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
+        RowEngine::opened(self.repartitioned(progress)?, progress)
     }
 }

@@ -12,13 +12,13 @@ use thermocline_tables::schema::Schema;
 use thermocline_tables::table::Budget;
 use thermocline_types::{Class, Error, Result};
 
-use super::database::Database;
 use super::replay::Replayer;
+use super::row_engine::RowEngine;
 
 /// Ids copied between two writes.
 const STEP_IDS: u32 = 1 << 16;
 
-impl Database {
+impl RowEngine {
     /// Creates a writable database in an empty directory from the state after one record of another database's log.
     /// Changes nothing in the other directory, which must not be open. Takes as much memory as the open database.
     ///

@@ -29,10 +29,10 @@ pub struct Settings {
     /// client has not received: beyond it, its requests are refused with 40001.
     pub results_bytes_max: usize,
     /// Longest idle time of a session in a transaction; see
-    /// [`Session::set_idle_timeout`](super::Session::set_idle_timeout).
+    /// [`RowSession::set_idle_timeout`](super::RowSession::set_idle_timeout).
     pub idle_timeout: Duration,
     /// Time limit of a session's statement; `None` for no limit. See
-    /// [`Session::set_statement_timeout`](super::Session::set_statement_timeout).
+    /// [`RowSession::set_statement_timeout`](super::RowSession::set_statement_timeout).
     pub statement_timeout: Option<Duration>,
     /// Group commit and segments.
     pub log: LogSettings,
@@ -45,7 +45,7 @@ pub struct Settings {
     /// Rows that a session's query may read outside of a transaction, by estimate or in fact. A query that would read
     /// more gets [`Error::Unsupported`](thermocline_types::Error::Unsupported), for callers with another engine that
     /// reads a snapshot and holds no partition meanwhile. `None` without such an engine. Queries in transactions and
-    /// procedures have no limit, nor do those of [`Session::execute_unbounded`](super::Session::execute_unbounded).
+    /// procedures have no limit, nor do those of [`RowSession::execute_unbounded`](super::RowSession::execute_unbounded).
     pub query_rows_max: Option<u64>,
     /// Procedures in Rust. Those that the log calls must be there for its replay.
     pub procedures: Vec<Registration>,

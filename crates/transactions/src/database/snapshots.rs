@@ -31,7 +31,7 @@ pub struct SnapshotSettings {
     /// Bytes of one partition's rows that wait for the disk, copied or as images of changed rows; while there are more,
     /// the partition runs no transaction. The changes of a single transaction may exceed this.
     pub memory_bytes_max: usize,
-    /// Bytes of log after the newest snapshot from which on [`Database::close`](super::Database::close) takes one, so
+    /// Bytes of log after the newest snapshot from which on [`RowEngine::close`](super::RowEngine::close) takes one, so
     /// that the next start has little to replay: 16 MiB of small transactions take about a second. No snapshot is taken
     /// if the log is smaller than a quarter of the tables' memory: writing all rows would take longer than replaying
     /// it.

@@ -6,7 +6,7 @@ use thermocline_durability::recovery::insert_hidden;
 use thermocline_machine::ids::LoadId;
 use thermocline_procedures::{Compiled, Context, Definitions};
 use thermocline_statements::{
-    Answer, Environment, Outcome, OutputColumn, Prepared, charge_statement, check_depth, check_length, parse,
+    Environment, Outcome, OutputColumn, Prepared, StatementResult, charge_statement, check_depth, check_length, parse,
     parse_bytes,
 };
 use thermocline_syntax::Statement;
@@ -80,7 +80,7 @@ impl LoadBatch {
         (TableLoad { table: self.table.id, load: self.load }, Images::new(self.count, &self.images))
     }
 
-    fn run(&self, scope: &mut Scope<'_>) -> Result<Answer> {
+    fn run(&self, scope: &mut Scope<'_>) -> Result<StatementResult> {
         let known = scope.any()?.0.table(self.table.id).ok();
         if known.is_none_or(|known| **known.definition() != *self.table) {
             let message = format!("table \"{}\" was changed while rows were loaded into it", self.table.name);
@@ -92,7 +92,7 @@ impl LoadBatch {
         }
         let (load, images) = self.of();
         insert_hidden(scope, load, images)?;
-        Ok(Answer { affected: self.count.into(), ..Answer::default() })
+        Ok(StatementResult { affected: self.count.into(), ..StatementResult::default() })
     }
 }
 
@@ -162,7 +162,7 @@ impl Work {
 }
 
 impl Program for Work {
-    type Outcome = Answer;
+    type Outcome = StatementResult;
 
     fn participants(&self, arguments: &[Value]) -> Result<Participants> {
         match &self.kind {
@@ -172,7 +172,7 @@ impl Program for Work {
         }
     }
 
-    fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<StatementResult> {
         if self.is_outdated() && !matches!(self.kind, Kind::Load(_)) {
             return Err(Error::Retry("the schema has changed".into()));
         }
@@ -191,7 +191,7 @@ impl Program for Work {
     }
 }
 
-fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Answer> {
+fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<StatementResult> {
     let rows_max = match kind {
         Kind::Statement { rows_max, .. } => *rows_max,
         Kind::Procedure(_) => Some(definitions.limits.rows_max),
@@ -204,7 +204,7 @@ fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments:
     let answer = match kind {
         Kind::Statement { prepared, columns, .. } => {
             let outcome = prepared.run(scope, &environment, arguments);
-            outcome.map(|Outcome { rows, affected }| Answer { columns: Arc::clone(columns), rows, affected })
+            outcome.map(|Outcome { rows, affected }| StatementResult { columns: Arc::clone(columns), rows, affected })
         }
         Kind::Procedure(compiled) => compiled.run(&mut Context::new(scope, &environment, definitions), arguments),
         Kind::Load(batch) => batch.run(scope),

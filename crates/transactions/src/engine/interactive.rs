@@ -250,7 +250,8 @@ impl<P: Program + ?Sized> Interactive<P> {
         if missing.is_empty() {
             return Ok(());
         }
-        let rendezvous = Arc::new(Rendezvous::new(missing, Purpose::Session(self.idle_max), self.shared.clock.clone()));
+        let rendezvous =
+            Arc::new(Rendezvous::new(missing, Purpose::RowSession(self.idle_max), self.shared.clock.clone()));
         self.shared.enter_for(Asking { owner: self.owner, last: self.last() }, missing, &rendezvous)?;
         self.state = State::Coming(rendezvous);
         Ok(())

@@ -9,7 +9,7 @@
 //! Data: a bounded queue for each partition, whose worker owns the rows; results that wait for the log in
 //! [`CommitWaiters`]; delivered results in the [`Mailbox`] of the client. Everything that waits is a
 //! [machine](thermocline_machine) whose steps return what they wait for: `Worker`, sessions' `Begin` and `Commit`,
-//! [`Exclusive`]. Threads of the [`Engine`] drive workers, and callers' threads the other machines; a simulator drives
+//! [`Exclusive`]. Threads of the [`Executors`] drive workers, and callers' threads the other machines; a simulator drives
 //! all of them.
 //!
 //! **One order.** A transaction over several partitions enters all their queues while all of these are locked, so any
@@ -24,10 +24,9 @@ mod client;
 mod commit;
 mod commit_queue;
 mod commit_waiters;
-#[expect(clippy::module_inception, reason = "a file is named after its main type")]
-mod engine;
 mod exclusive;
 mod executor;
+mod executors;
 mod filling;
 mod handle;
 mod holds;
@@ -43,10 +42,10 @@ mod worker;
 pub use client::Client;
 pub use commit::Commit;
 pub use commit_waiters::CommitWaiters;
-pub use engine::{Engine, Options};
-pub use engine::{Tuning, assemble};
 pub use exclusive::Exclusive;
 pub use executor::{Executor, Heads, Ran};
+pub use executors::{Executors, Options};
+pub use executors::{Tuning, assemble};
 pub(crate) use filling::Filling;
 pub use handle::Handle;
 pub(crate) use handle::{Made, built_for};

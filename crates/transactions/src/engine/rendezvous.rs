@@ -46,7 +46,7 @@ pub enum Purpose {
     /// Work of the engine itself at one point of the log.
     Exclusive,
     /// A session's transaction, which may be idle for this long while it has the partitions.
-    Session(Duration),
+    RowSession(Duration),
 }
 
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Rendezvous {
 
     /// Whether a session gets the partitions when all are here.
     pub const fn is_of_session(&self) -> bool {
-        matches!(self.purpose, Purpose::Session(_))
+        matches!(self.purpose, Purpose::RowSession(_))
     }
 
     /// Whether this request may run together with another request that has the same partitions.
@@ -126,7 +126,7 @@ impl Rendezvous {
 
     const fn idle_max(&self) -> Option<Duration> {
         match self.purpose {
-            Purpose::Session(idle_max) => Some(idle_max),
+            Purpose::RowSession(idle_max) => Some(idle_max),
             Purpose::Request | Purpose::Exclusive => None,
         }
     }

@@ -16,13 +16,13 @@ use thermocline_transactions::{Error, Result};
 /// 2024-02-03 04:05:06.
 pub const NOW: i64 = 1_706_933_106_000_000;
 
-pub struct Session {
+pub struct RowSession {
     pub schema: Schema,
     pub members: Vec<Member>,
     transactions: u64,
 }
 
-impl Session {
+impl RowSession {
     pub fn new(partitions: u32) -> Self {
         let budget = Arc::new(Budget::new(256 << 20));
         let member = |number: u32| {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use thermocline_transactions::database::{Database, Session, Settings, SnapshotSettings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, SnapshotSettings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::ids::Micros;
 use thermocline_transactions::log::LogSettings;
@@ -53,10 +53,10 @@ fn settings() -> Settings {
     }
 }
 
-fn open(directory: &Path) -> (Database, Progress) {
+fn open(directory: &Path) -> (RowEngine, Progress) {
     let disk = Arc::new(RealDisk::open(directory).unwrap());
     let mut last = Progress::default();
-    let database = Database::open_with_progress(disk, settings(), &mut |progress| last = *progress);
+    let database = RowEngine::open_with_progress(disk, settings(), &mut |progress| last = *progress);
     (database.unwrap_or_else(|error| panic!("{}: {error}", directory.display())), last)
 }
 
@@ -67,7 +67,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn answers(session: &mut Session) -> String {
+fn answers(session: &mut RowSession) -> String {
     let mut text = String::new();
     for sql in QUERIES {
         let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -138,7 +138,7 @@ fn every_released_format_opens() {
         );
         database.close().unwrap();
         let disk = RealDisk::open(directory.path()).unwrap();
-        let report = Database::check(&disk, vec![], &mut |_| {}).unwrap();
+        let report = RowEngine::check(&disk, vec![], &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{name:?}: {report}");
     }
     assert!(found > 0, "no format in {}", formats().display());

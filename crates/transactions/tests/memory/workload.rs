@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Error;
-use thermocline_transactions::database::{Answer, Database, MemoryReport, Session, Settings};
+use thermocline_transactions::database::{MemoryReport, RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::types::Value;
 
@@ -54,8 +54,8 @@ pub const KINDS: [(&str, Step); 17] = [
 ];
 
 pub struct Client {
-    pub database: Arc<Database>,
-    pub session: Session,
+    pub database: Arc<RowEngine>,
+    pub session: RowSession,
     pub random: StdRng,
     pub number: i64,
     /// Outcomes of its steps, by SQLSTATE.
@@ -63,7 +63,7 @@ pub struct Client {
 }
 
 impl Client {
-    fn run(&mut self, sql: &str, parameters: &[Value]) -> Option<Answer> {
+    fn run(&mut self, sql: &str, parameters: &[Value]) -> Option<StatementResult> {
         let result = self.session.execute(sql, parameters);
         self.note(sql, result)
     }
@@ -355,7 +355,7 @@ pub fn run(kind: &str, seed: u64, steps: u64) {
         undo_bytes_max: usize::try_from(LIMIT_BYTES / 4).unwrap(),
         ..Settings::default()
     };
-    let database = Arc::new(Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap());
+    let database = Arc::new(RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap());
     prepare(&database);
     let chosen: Vec<Step> =
         KINDS.iter().filter(|(name, _)| [name, "random"].contains(&kind)).map(|(_, step)| *step).collect();
@@ -396,7 +396,7 @@ pub fn run(kind: &str, seed: u64, steps: u64) {
 /// Runs a statement of a gigabyte, and checks the resident bytes besides its text.
 pub fn gigabyte() {
     let nothing = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    let database = Database::open(nothing, Settings { memory_bytes_max: LIMIT_BYTES, ..Settings::default() }).unwrap();
+    let database = RowEngine::open(nothing, Settings { memory_bytes_max: LIMIT_BYTES, ..Settings::default() }).unwrap();
     let mut sql = String::with_capacity((1 << 30) + 100);
     sql.push_str("SELECT '");
     let part = "x".repeat(1 << 20);
@@ -415,7 +415,7 @@ pub fn gigabyte() {
 pub fn threads() {
     const THREADS: usize = 24;
     let nothing = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    let database = Database::open(nothing, Settings { memory_bytes_max: LIMIT_BYTES, ..Settings::default() }).unwrap();
+    let database = RowEngine::open(nothing, Settings { memory_bytes_max: LIMIT_BYTES, ..Settings::default() }).unwrap();
     database.session().execute("CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)", &[]).unwrap();
     let list: String = (0..80_000).fold("1".to_owned(), |list, number| format!("{list},{}", number % 10));
     let long = format!("SELECT count(*) FROM t WHERE k IN ({list})");
@@ -443,7 +443,7 @@ pub fn threads() {
     );
 }
 
-fn prepare(database: &Arc<Database>) {
+fn prepare(database: &Arc<RowEngine>) {
     let mut session = database.session();
     let mut run = |sql: &str| drop(session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
     run("CREATE TABLE docs (k BIGINT PRIMARY KEY, c BIGINT NOT NULL, v TEXT NOT NULL) PARTITION BY (k)");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use generate::{Generator, Statement, TABLES};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use thermocline_transactions::database::{Database, Session, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::types::ValueRef;
 
@@ -28,7 +28,7 @@ const FILLED: usize = 40;
 
 /// Outcome of a statement, in terms of both databases.
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum StatementResult {
     Rows(Vec<String>),
     Affected(i64),
     Constraint,
@@ -57,18 +57,22 @@ impl Sqlite {
         self.output.next().expect("SQLite goes on").unwrap()
     }
 
-    fn run(&mut self, sql: &str) -> Answer {
+    fn run(&mut self, sql: &str) -> StatementResult {
         assert!(!sql.contains('\n'));
         writeln!(self.input, "{sql}").unwrap();
         self.input.flush().unwrap();
         let line = self.line();
         let words: Vec<&str> = line.splitn(3, ' ').collect();
         match words[..] {
-            ["error", "1", _] => Answer::Constraint,
-            ["error", _, message] => Answer::Error(message.into()),
+            ["error", "1", _] => StatementResult::Constraint,
+            ["error", _, message] => StatementResult::Error(message.into()),
             ["ok", affected, rows] => {
                 let rows: Vec<String> = (0..rows.parse().unwrap()).map(|_| self.line()).collect();
-                if returns_rows(sql) { Answer::Rows(rows) } else { Answer::Affected(affected.parse().unwrap()) }
+                if returns_rows(sql) {
+                    StatementResult::Rows(rows)
+                } else {
+                    StatementResult::Affected(affected.parse().unwrap())
+                }
             }
             _ => panic!("{line}"),
         }
@@ -97,27 +101,27 @@ fn text(value: ValueRef<'_>) -> String {
 }
 
 /// Runs a statement; the error is the reason why this engine leaves it to another.
-fn run(session: &mut Session, sql: &str) -> Result<Answer, String> {
+fn run(session: &mut RowSession, sql: &str) -> Result<StatementResult, String> {
     Ok(match session.execute(sql, &[]) {
         Ok(answer) if returns_rows(sql) => {
             let rows = (0..answer.rows.len()).map(|row| {
                 let row: Vec<String> = answer.rows.row(row).map(text).collect();
                 row.join(" ")
             });
-            Answer::Rows(rows.collect())
+            StatementResult::Rows(rows.collect())
         }
-        Ok(answer) => Answer::Affected(answer.affected.cast_signed()),
+        Ok(answer) => StatementResult::Affected(answer.affected.cast_signed()),
         Err(error) if error.sqlstate() == "0A000" => return Err(error.to_string()),
-        Err(error) if matches!(error.sqlstate(), "23505" | "23502" | "23514") => Answer::Constraint,
-        Err(error) => Answer::Error(format!("{} {error}", error.sqlstate())),
+        Err(error) if matches!(error.sqlstate(), "23505" | "23502" | "23514") => StatementResult::Constraint,
+        Err(error) => StatementResult::Error(format!("{} {error}", error.sqlstate())),
     })
 }
 
-fn sorted(answer: Answer) -> Answer {
+fn sorted(answer: StatementResult) -> StatementResult {
     match answer {
-        Answer::Rows(mut rows) => {
+        StatementResult::Rows(mut rows) => {
             rows.sort_unstable();
-            Answer::Rows(rows)
+            StatementResult::Rows(rows)
         }
         other => other,
     }
@@ -136,11 +140,11 @@ fn compare(seed: u64, partitions: u16, counts: &mut Counts) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut sqlite = Sqlite::start();
     let settings = Settings { partitions, seed, ..Settings::default() };
-    let database = Database::open(Arc::new(SimulatedDisk::new(seed, Faults::default())), settings).unwrap();
+    let database = RowEngine::open(Arc::new(SimulatedDisk::new(seed, Faults::default())), settings).unwrap();
     let mut session = database.session();
     for (sql, partition_by) in TABLES {
         session.execute(&format!("{sql}{partition_by}"), &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        assert!(matches!(sqlite.run(sql), Answer::Affected(_)), "{sql}");
+        assert!(matches!(sqlite.run(sql), StatementResult::Affected(_)), "{sql}");
     }
     let mut before = Vec::new();
     for number in 0..STATEMENTS {
@@ -157,8 +161,8 @@ fn compare(seed: u64, partitions: u16, counts: &mut Counts) {
         let theirs = sqlite.run(&sql);
         let (ours, theirs) = if ordered { (ours, theirs) } else { (sorted(ours), sorted(theirs)) };
         match &ours {
-            Answer::Constraint => counts.constraints += 1,
-            Answer::Rows(rows) => counts.rows += rows.len(),
+            StatementResult::Constraint => counts.constraints += 1,
+            StatementResult::Rows(rows) => counts.rows += rows.len(),
             _ => {}
         }
         if !sql.starts_with("SELECT") {

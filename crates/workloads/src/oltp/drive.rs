@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thermocline_transactions::database::{Database, Work};
+use thermocline_transactions::database::{RowEngine, Work};
 use thermocline_transactions::engine::Client;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::types::Value;
@@ -43,7 +43,7 @@ pub struct DriveOptions {
 /// # Errors
 /// If a procedure does not exist, a thread cannot be started, or a call fails in another way.
 pub fn drive(
-    database: &Database,
+    database: &RowEngine,
     procedures: &[&str],
     clients: Vec<Box<dyn Calls>>,
     options: DriveOptions,

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_transactions::database::{Database, Work};
+use thermocline_transactions::database::{RowEngine, Work};
 use thermocline_transactions::engine::Client;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Inserts {
 
 impl Inserts {
     /// A load into this database.
-    pub fn new(database: &Database) -> Self {
+    pub fn new(database: &RowEngine) -> Self {
         Self { client: database.client(), in_flight: HashMap::new(), tag_next: 0, unsent: 0, refusals: 0 }
     }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::RowSession;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
 use super::conditions::Condition;
@@ -48,7 +48,7 @@ impl fmt::Display for Violation {
 ///
 /// # Errors
 /// If a query fails.
-pub fn violations(session: &mut Session, scale: Scale, conditions: &[Condition]) -> Result<Vec<Violation>> {
+pub fn violations(session: &mut RowSession, scale: Scale, conditions: &[Condition]) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
     for condition in conditions {
         for check in condition.checks() {
@@ -65,7 +65,7 @@ pub fn violations(session: &mut Session, scale: Scale, conditions: &[Condition])
     Ok(found)
 }
 
-fn breaks(session: &mut Session, scale: Scale, query: &str, extent: Extent, warehouse: i64) -> Result<Vec<String>> {
+fn breaks(session: &mut RowSession, scale: Scale, query: &str, extent: Extent, warehouse: i64) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for district in 1..=i64::from(DISTRICTS) {
         let mut parameters = vec![Value::Int(warehouse), Value::Int(district)];
@@ -85,7 +85,7 @@ fn breaks(session: &mut Session, scale: Scale, query: &str, extent: Extent, ware
 /// Numbers by key, without zeros.
 type Sums = BTreeMap<Vec<Value>, Decimal>;
 
-fn disagree(session: &mut Session, left: &[&str], right: &[&str], warehouse: i64) -> Result<Vec<String>> {
+fn disagree(session: &mut RowSession, left: &[&str], right: &[&str], warehouse: i64) -> Result<Vec<String>> {
     let (left, mut right) = (sums(session, left, warehouse)?, sums(session, right, warehouse)?);
     let mut pairs: Vec<_> = left.into_iter().map(|(key, sum)| (right.remove(&key), sum, key)).collect();
     pairs.extend(right.into_iter().map(|(key, sum)| (Some(sum), Decimal::ZERO, key)));
@@ -97,7 +97,7 @@ fn disagree(session: &mut Session, left: &[&str], right: &[&str], warehouse: i64
     Ok(differ.collect())
 }
 
-fn sums(session: &mut Session, queries: &[&str], warehouse: i64) -> Result<Sums> {
+fn sums(session: &mut RowSession, queries: &[&str], warehouse: i64) -> Result<Sums> {
     let mut sums = Sums::new();
     for query in queries {
         let rows = session.execute(query, &[Value::Int(warehouse)])?.rows;

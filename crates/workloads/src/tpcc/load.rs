@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use thermocline_transactions::database::{Database, Work};
+use thermocline_transactions::database::{RowEngine, Work};
 use thermocline_transactions::types::{Decimal, Value};
 use thermocline_transactions::{Error, Result};
 
@@ -15,7 +15,7 @@ const ITEMS_AT_ONCE: u32 = 100;
 ///
 /// # Errors
 /// If a table does not exist or is not empty, or memory is full.
-pub fn load(database: &Database, scale: Scale, threads: usize) -> Result<()> {
+pub fn load(database: &RowEngine, scale: Scale, threads: usize) -> Result<()> {
     let statements = Statements::prepare(database)?;
     items(database, scale)?;
     let threads = u32::try_from(threads).unwrap_or(u32::MAX).clamp(1, scale.warehouses.max(1));
@@ -49,7 +49,7 @@ struct Statements {
 }
 
 impl Statements {
-    fn prepare(database: &Database) -> Result<Self> {
+    fn prepare(database: &RowEngine) -> Result<Self> {
         let insert = |table: &str, columns: u32| database.prepare(&insert_sql(table, columns, 1));
         Ok(Self {
             warehouse: insert("warehouse", 9)?,
@@ -85,7 +85,7 @@ enum Part {
     Orders,
 }
 
-fn items(database: &Database, scale: Scale) -> Result<()> {
+fn items(database: &RowEngine, scale: Scale) -> Result<()> {
     let mut draw = Draw::of(Part::Item as u64, 0, 0);
     let whole = database.prepare(&insert_sql("item", 5, ITEMS_AT_ONCE))?;
     let mut inserts = Inserts::new(database);

@@ -11,12 +11,12 @@
 //! needs.
 //!
 //! ```
-//! use thermocline_transactions::database::{Database, Settings};
+//! use thermocline_transactions::database::{RowEngine, Settings};
 //! use thermocline_workloads::oltp::Language;
 //! use thermocline_workloads::tpcc::{self, Condition, Scale};
 //!
 //! let settings = Settings { procedures: tpcc::registrations(Language::Rust)?, ..Settings::default() };
-//! let database = Database::in_memory(settings)?;
+//! let database = RowEngine::in_memory(settings)?;
 //! let scale = Scale::reduced(1);
 //! tpcc::define(&mut database.session(), Language::Rust)?;
 //! tpcc::load(&database, scale, 1)?;

@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::RowSession;
 
 use super::procedures::definitions;
 use crate::oltp::Language;
@@ -69,7 +69,7 @@ const DEFINITIONS: [&str; 11] = [
 ///
 /// # Errors
 /// If one of them exists already, or there are no procedures in this language.
-pub fn define(session: &mut Session, language: Language) -> Result<()> {
+pub fn define(session: &mut RowSession, language: Language) -> Result<()> {
     let procedures = definitions(language)?;
     let mut definitions = DEFINITIONS.into_iter().chain(procedures.iter().map(String::as_str));
     definitions.try_for_each(|definition| session.execute(definition, &[]).map(drop))

@@ -1,4 +1,4 @@
-use thermocline_transactions::database::Database;
+use thermocline_transactions::database::RowEngine;
 use thermocline_transactions::random::Random;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
@@ -10,7 +10,7 @@ use crate::oltp::Inserts;
 ///
 /// # Errors
 /// If the table does not exist, a key exists already, or memory is full.
-pub fn load(database: &Database, rows: u64, threads: usize) -> Result<()> {
+pub fn load(database: &RowEngine, rows: u64, threads: usize) -> Result<()> {
     let places: Vec<String> = (1..=FIELDS + 1).map(|number| format!("${number}")).collect();
     let insert = database.prepare(&format!("INSERT INTO {TABLE} VALUES ({})", places.join(", ")))?;
     let threads = threads.max(1) as u64;

@@ -5,13 +5,13 @@
 //! for every exponent; the generator of the original is not at 1.
 //!
 //! ```
-//! use thermocline_transactions::database::{Database, Settings};
+//! use thermocline_transactions::database::{RowEngine, Settings};
 //! use thermocline_transactions::types::Value;
 //! use thermocline_workloads::oltp::Language;
 //! use thermocline_workloads::ycsb;
 //!
 //! let settings = Settings { procedures: ycsb::registrations(Language::Rust)?, ..Settings::default() };
-//! let database = Database::in_memory(settings)?;
+//! let database = RowEngine::in_memory(settings)?;
 //! ycsb::define(&mut database.session(), Language::Rust)?;
 //! ycsb::load(&database, 100, 1)?;
 //! let row = database.session().execute("CALL ycsb_read($1)", &[Value::Int(7)])?;

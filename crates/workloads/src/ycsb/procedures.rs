@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::types::Value;
@@ -75,7 +75,7 @@ impl Procedure for Read {
            WHERE ycsb_key = $1"]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         Ok(context.execute(0, arguments)?.into())
     }
 }
@@ -98,7 +98,7 @@ impl Procedure for Update {
         ]
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let (Some(of_statement), Some(Value::Int(field))) = (arguments.get(..2), arguments.get(2)) else {
             return Err(Class::Procedure.error("ycsb_update takes a key, a value and the number of a field"));
         };

@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::RowSession;
 
 use super::procedures::definitions;
 use crate::oltp::Language;
@@ -16,7 +16,7 @@ pub const TABLE: &str = "usertable";
 ///
 /// # Errors
 /// If the table exists already.
-pub fn define(session: &mut Session, language: Language) -> Result<()> {
+pub fn define(session: &mut RowSession, language: Language) -> Result<()> {
     let fields: String = (0..FIELDS).map(|number| format!(", field{number} VARCHAR({FIELD_BYTES}) NOT NULL")).collect();
     let key = "PRIMARY KEY (ycsb_key) USING HASH";
     let table = format!("CREATE TABLE {TABLE} (ycsb_key BIGINT{fields}, {key}) PARTITION BY (ycsb_key)");

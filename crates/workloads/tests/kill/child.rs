@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use thermocline_transactions::Result;
-use thermocline_transactions::database::{Database, Settings, SnapshotSettings};
+use thermocline_transactions::database::{RowEngine, Settings, SnapshotSettings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::log::LogSettings;
@@ -45,12 +45,12 @@ fn settings_that_lose(languages: Languages) -> Settings {
     Settings { log, ..settings(languages) }
 }
 
-pub fn open(directory: &Path, languages: Languages, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
-    Database::open_with_progress(Arc::new(RealDisk::open(directory)?), settings(languages), progress)
+pub fn open(directory: &Path, languages: Languages, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
+    RowEngine::open_with_progress(Arc::new(RealDisk::open(directory)?), settings(languages), progress)
 }
 
 /// Makes the tables of both workloads, and fills them.
-pub fn load(database: &Database, languages: Languages) -> Result<()> {
+pub fn load(database: &RowEngine, languages: Languages) -> Result<()> {
     let mut session = database.session();
     ycsb::define(&mut session, languages.ycsb)?;
     tpcc::define(&mut session, languages.tpcc)?;
@@ -69,7 +69,7 @@ pub fn run(directory: &Path, process: u64, languages: Languages, loads: bool, ea
     // The test harness's output may lack a line end.
     say("\nstarted\n");
     let settings = if early { settings_that_lose(languages) } else { settings(languages) };
-    let database = Database::open(Arc::new(RealDisk::open(directory).unwrap()), settings).unwrap();
+    let database = RowEngine::open(Arc::new(RealDisk::open(directory).unwrap()), settings).unwrap();
     say("recovered\n");
     if loads {
         load(&database, languages).unwrap();
@@ -91,7 +91,7 @@ fn say(lines: &str) {
 }
 
 /// Makes new calls only after the lines about earlier ones are written.
-fn work(database: &Database, client: usize, process: u64, languages: Languages) {
+fn work(database: &RowEngine, client: usize, process: u64, languages: Languages) {
     let procedures = Workload::of(client).procedures(languages);
     let works: Vec<_> = procedures.iter().map(|name| database.procedure(name).unwrap()).collect();
     let mut calls = calls(client, process, languages);

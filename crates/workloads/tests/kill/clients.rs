@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::types::{Value, ValueRef};
 use thermocline_workloads::oltp::{Call, Calls, Language};
 use thermocline_workloads::tpcc::{Remote, Scale, Terminal, Transaction};
@@ -109,7 +109,7 @@ pub fn stamp(value: &str) -> &str {
 /// The part of a client's answer that names data which must be there: the stamps of all columns that it read, an
 /// order's number, the customer who paid, an order's customer and number, the district and number of each delivered
 /// order.
-pub fn told(client: usize, procedure: usize, answer: &Answer) -> String {
+pub fn told(client: usize, procedure: usize, answer: &StatementResult) -> String {
     let rows = &answer.rows;
     let join = |parts: Vec<String>| parts.join(",");
     match (Workload::of(client), procedure) {

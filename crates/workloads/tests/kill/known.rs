@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use thermocline_transactions::database::{Database, Session};
+use thermocline_transactions::database::{RowEngine, RowSession};
 use thermocline_transactions::error::Class;
 use thermocline_transactions::types::{Value, ValueRef};
 use thermocline_workloads::{tpcc, ycsb};
@@ -21,12 +21,12 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn read(session: &mut Session) -> Self {
+    pub fn read(session: &mut RowSession) -> Self {
         Self { registers: Registers::read(session), state: State::read(session) }
     }
 
     /// All anomalies of the database, whose content is `after`, if these calls were sent to it.
-    pub fn anomalies(&self, after: &Self, session: &mut Session, sent: &[Sent]) -> Vec<String> {
+    pub fn anomalies(&self, after: &Self, session: &mut RowSession, sent: &[Sent]) -> Vec<String> {
         let mut found = self.registers.anomalies(&after.registers, sent);
         found.extend(anomalies(&self.state, &after.state, sent));
         let violations = tpcc::violations(session, SCALE, &tpcc::Condition::always()).unwrap();
@@ -51,7 +51,7 @@ fn tables() -> impl Iterator<Item = &'static str> {
 
 impl Loaded {
     /// Loads one.
-    pub fn new(database: &Database, languages: Languages) -> Self {
+    pub fn new(database: &RowEngine, languages: Languages) -> Self {
         let begin = Instant::now();
         child::load(database, languages).unwrap();
         let duration = begin.elapsed();
@@ -61,7 +61,7 @@ impl Loaded {
     }
 
     /// Anomalies of a database whose load was killed: its rows must be a part of the loaded ones.
-    pub fn anomalies_of_part(&self, session: &mut Session) -> Vec<String> {
+    pub fn anomalies_of_part(&self, session: &mut RowSession) -> Vec<String> {
         let mut found = Vec::new();
         let mut missing = None;
         for table in tables() {
@@ -84,7 +84,7 @@ impl Loaded {
 }
 
 /// All rows; `None` if there is no such table.
-fn rows(session: &mut Session, table: &str) -> Option<Vec<Vec<Value>>> {
+fn rows(session: &mut RowSession, table: &str) -> Option<Vec<Vec<Value>>> {
     match session.execute(&format!("SELECT * FROM {table}"), &[]) {
         Ok(answer) => Some(answer.rows.iter().map(|row| row.map(ValueRef::to_value).collect()).collect()),
         Err(error) if error.sqlstate() == Class::UndefinedTable.sqlstate() => None,

@@ -32,7 +32,7 @@ use sent::{Killed, Plan, kill};
 use tally::Tally;
 use tempfile::TempDir;
 use thermocline_transactions::check::check_files;
-use thermocline_transactions::database::Database;
+use thermocline_transactions::database::RowEngine;
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::random::Random;
 use thermocline_transactions::recovery::Progress;
@@ -124,7 +124,7 @@ impl Run {
     fn check(&mut self, trial: &Trial) -> Result<(), Vec<String>> {
         let disk = RealDisk::open(trial.directory.path()).unwrap();
         let report = match self.random.one_in(4) {
-            true => Database::check(&disk, child::registrations(trial.languages), &mut |_| {}),
+            true => RowEngine::check(&disk, child::registrations(trial.languages), &mut |_| {}),
             false => check_files(&disk),
         };
         let report = report.map_err(|error| vec![format!("check: {error}")])?;

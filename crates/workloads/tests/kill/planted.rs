@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use thermocline_transactions::database::{Database, Session};
+use thermocline_transactions::database::{RowEngine, RowSession};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::types::Value;
 use thermocline_workloads::oltp::Language;
@@ -17,14 +17,14 @@ use super::sent::{Fate, Sent};
 
 /// A database after some calls, made one after the other.
 struct Ran {
-    database: Database,
+    database: RowEngine,
     loaded: Loaded,
     sent: Vec<Sent>,
 }
 
-pub fn in_memory(languages: Languages) -> Database {
+pub fn in_memory(languages: Languages) -> RowEngine {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    Database::open(disk, settings(languages)).unwrap()
+    RowEngine::open(disk, settings(languages)).unwrap()
 }
 
 impl Ran {
@@ -54,7 +54,7 @@ impl Ran {
     /// Anomalies found after these statements, which are undone.
     fn found_after(&self, statements: &[String], sent: &[Sent]) -> Vec<String> {
         let mut session = self.database.session();
-        let run = |session: &mut Session, sql: &str| session.execute(sql, &[]).map(|answer| answer.affected);
+        let run = |session: &mut RowSession, sql: &str| session.execute(sql, &[]).map(|answer| answer.affected);
         run(&mut session, "BEGIN").unwrap();
         for sql in statements {
             let affected = run(&mut session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));

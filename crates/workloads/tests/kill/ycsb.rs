@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::RowSession;
 use thermocline_transactions::types::Value;
 
 use super::clients::{Workload, int, stamp, text};
@@ -26,7 +26,7 @@ struct Write<'s> {
 }
 
 impl Registers {
-    pub fn read(session: &mut Session) -> Self {
+    pub fn read(session: &mut RowSession) -> Self {
         let rows = session.execute("SELECT * FROM usertable", &[]).unwrap().rows;
         let mut values = BTreeMap::new();
         for row in rows.iter() {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use thermocline_lua::Kind;
-use thermocline_statements::{Answer, OutputColumn, Rows};
+use thermocline_statements::{OutputColumn, Rows, StatementResult};
 use thermocline_tables::schema::COLUMNS_MAX;
 use thermocline_types::{Class, DataType, Result};
 
@@ -10,10 +10,10 @@ use super::result::ResultSet;
 use super::value::value_at;
 
 /// Result of a procedure, from a position to the top of the stack: a result set unchanged, or other values as one row.
-pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<Answer> {
+pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<StatementResult> {
     let values = stack.top() - first + 1;
     if values <= 0 {
-        return Ok(Answer::default());
+        return Ok(StatementResult::default());
     }
     if values == 1
         && let Some(result) = stack.user::<ResultSet>(first)
@@ -37,5 +37,5 @@ pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<Answer> {
         columns.push(OutputColumn { name, data_type });
         stack.host().push(&mut rows, value.as_ref())?;
     }
-    Ok(Answer { columns: Arc::from(columns), affected: rows.len() as u64, rows })
+    Ok(StatementResult { columns: Arc::from(columns), affected: rows.len() as u64, rows })
 }

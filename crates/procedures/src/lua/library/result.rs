@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thermocline_lua::{Kind, Meter, Raised};
-use thermocline_statements::{Answer, OutputColumn, Rows};
+use thermocline_statements::{OutputColumn, Rows, StatementResult};
 use thermocline_types::Class;
 
 use super::super::machine::L;
@@ -51,9 +51,9 @@ impl ResultSet {
     }
 
     /// The same result for a client. The script does not use it afterwards.
-    pub fn to_answer(&self) -> Answer {
+    pub fn to_answer(&self) -> StatementResult {
         let rows = self.rows.take();
-        Answer { columns: Arc::clone(&self.columns), affected: rows.len() as u64, rows }
+        StatementResult { columns: Arc::clone(&self.columns), affected: rows.len() as u64, rows }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
 use thermocline_pushdown::units::{format_size, parse_size};
-use thermocline_transactions::database::{Database, Settings};
+use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::procedure::{Limits, Registration};
@@ -136,7 +136,7 @@ impl EngineArgs {
             ..defaults
         };
         let disk = RealDisk::open(directory.path().to_owned()).map_err(failed)?;
-        let database = Database::open(Arc::new(disk), settings).map_err(failed)?;
+        let database = RowEngine::open(Arc::new(disk), settings).map_err(failed)?;
         Ok(Scratch { database, _directory: directory })
     }
 
@@ -144,7 +144,7 @@ impl EngineArgs {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn settle(&self, database: &Database, log: OnOff) -> Result<()> {
+    pub fn settle(&self, database: &RowEngine, log: OnOff) -> Result<()> {
         if log.0 {
             database.snapshot().map_err(failed)?;
         }
@@ -155,7 +155,7 @@ impl EngineArgs {
     pub fn record(
         &self,
         workload: &'static str,
-        database: &Database,
+        database: &RowEngine,
         partitions: u16,
         log: OnOff,
     ) -> TransactionRecord {
@@ -176,7 +176,7 @@ impl EngineArgs {
 
 /// A database that is removed with its files on drop.
 pub struct Scratch {
-    pub database: Database,
+    pub database: RowEngine,
     _directory: ScratchDirectory,
 }
 

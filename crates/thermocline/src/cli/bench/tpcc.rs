@@ -1,7 +1,7 @@
 //! `thermocline bench tpcc`: the five transactions of TPC-C, and the consistency conditions before and after.
 
 use datafusion::common::{Result, exec_err};
-use thermocline_transactions::database::Database;
+use thermocline_transactions::database::RowEngine;
 use thermocline_workloads::oltp::{Calls, Language, TransactionRecord, drive};
 use thermocline_workloads::tpcc::{self, Condition, Remote, Scale, Terminal, Transaction};
 
@@ -88,7 +88,7 @@ fn one_database(
     table.put(TransactionRecord { new_orders_per_s: new_orders, ..record.with(&measured) })
 }
 
-fn check(database: &Database, scale: Scale, conditions: &[Condition], when: &str) -> Result<()> {
+fn check(database: &RowEngine, scale: Scale, conditions: &[Condition], when: &str) -> Result<()> {
     let broken = tpcc::violations(&mut database.session(), scale, conditions).map_err(failed)?;
     for violation in broken.iter().take(SHOWN_MAX) {
         eprintln!("{violation}");

@@ -8,7 +8,7 @@ use thermocline_machine::random::Random;
 use thermocline_types::{Value, ValueRef};
 
 use super::*;
-use crate::database::{Database, Session, Settings, SnapshotSettings};
+use crate::database::{RowEngine, RowSession, Settings, SnapshotSettings};
 
 const PARTITIONS: u16 = 3;
 /// Enough rows for several steps in each partition.
@@ -25,30 +25,30 @@ fn settings() -> Settings {
     }
 }
 
-fn open(disk: &SimulatedDisk) -> Database {
-    Database::open(Arc::new(disk.clone()) as Arc<dyn Disk>, settings()).unwrap()
+fn open(disk: &SimulatedDisk) -> RowEngine {
+    RowEngine::open(Arc::new(disk.clone()) as Arc<dyn Disk>, settings()).unwrap()
 }
 
 fn disk() -> SimulatedDisk {
     SimulatedDisk::new(1, Faults::default())
 }
 
-fn run(session: &mut Session, sql: &str) -> u64 {
+fn run(session: &mut RowSession, sql: &str) -> u64 {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")).affected
 }
 
-fn state(session: &mut Session, sql: &str) -> String {
+fn state(session: &mut RowSession, sql: &str) -> String {
     session.execute(sql, &[]).unwrap_err().sqlstate().to_owned()
 }
 
-fn count(session: &mut Session, sql: &str) -> i64 {
+fn count(session: &mut RowSession, sql: &str) -> i64 {
     let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let ValueRef::Int(count) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
     count
 }
 
 /// A table, partitioned or replicated, with rows of `v` = `k`.
-fn filled(disk: &SimulatedDisk, by: &str) -> Database {
+fn filled(disk: &SimulatedDisk, by: &str) -> RowEngine {
     let database = open(disk);
     let mut session = database.session();
     run(&mut session, &format!("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, s TEXT) {by}"));
@@ -63,13 +63,13 @@ fn filled(disk: &SimulatedDisk, by: &str) -> Database {
 
 const BY_K: &str = "PARTITION BY (k)";
 
-fn definition(database: &Database, sql: &str) -> Definition {
+fn definition(database: &RowEngine, sql: &str) -> Definition {
     let shared = database.shared();
     Definition::new(&shared.catalog, &shared.handle, sql, None)
 }
 
 /// Takes one step, then waits like a thread.
-fn step(database: &Database, definition: &mut Definition) -> Option<Result<()>> {
+fn step(database: &RowEngine, definition: &mut Definition) -> Option<Result<()>> {
     match definition.step() {
         Step::Go => None,
         Step::Wait(wait) => {
@@ -81,7 +81,7 @@ fn step(database: &Database, definition: &mut Definition) -> Option<Result<()>> 
 }
 
 /// A definition that has begun an index, and fills none of it before its next step.
-fn begun(database: &Database, sql: &str) -> Definition {
+fn begun(database: &RowEngine, sql: &str) -> Definition {
     let mut definition = definition(database, sql);
     while !definition.is_filling() {
         assert!(step(database, &mut definition).is_none(), "{sql} is over");
@@ -89,7 +89,7 @@ fn begun(database: &Database, sql: &str) -> Definition {
     definition
 }
 
-fn end(database: &Database, mut definition: Definition) -> Result<()> {
+fn end(database: &RowEngine, mut definition: Definition) -> Result<()> {
     loop {
         if let Some(result) = step(database, &mut definition) {
             return result;
@@ -98,18 +98,18 @@ fn end(database: &Database, mut definition: Definition) -> Result<()> {
 }
 
 /// Checks the invariants of all partitions, including builds.
-fn check(database: &Database) {
+fn check(database: &RowEngine) {
     for id in 0..PARTITIONS {
         database.shared().handle.visit(PartitionId(id), |member| member.partition.check()).unwrap().unwrap();
     }
 }
 
-fn has_index(database: &Database) -> bool {
+fn has_index(database: &RowEngine) -> bool {
     database.schema().index("t_v").is_some()
 }
 
 /// Compares rows found by the index with rows found without it.
-fn compare(database: &Database) {
+fn compare(database: &RowEngine) {
     let mut session = database.session();
     assert!(has_index(database));
     let rows = count(&mut session, "SELECT count(*) FROM t");
@@ -121,7 +121,7 @@ fn compare(database: &Database) {
 }
 
 /// Some statements of a few rows each, over all partitions.
-fn write(random: &mut Random, session: &mut Session) {
+fn write(random: &mut Random, session: &mut RowSession) {
     let key = |random: &mut Random| Value::Int(random.below(ROWS.unsigned_abs()).cast_signed());
     for _ in 0..8 {
         let (k, v) = (key(random), key(random));
@@ -190,11 +190,11 @@ fn a_crash_while_an_index_is_built_leaves_none() {
 #[test]
 fn a_crash_while_a_column_is_added_leaves_none() {
     let sql = "ALTER TABLE t ADD COLUMN x BIGINT NOT NULL DEFAULT 1";
-    let is_made = |database: &Database| database.schema().table("t").unwrap().column("x").is_ok();
+    let is_made = |database: &RowEngine| database.schema().table("t").unwrap().column("x").is_ok();
     crash_at_every_step(sql, is_made);
 }
 
-fn crash_at_every_step(sql: &str, is_made: impl Fn(&Database) -> bool) {
+fn crash_at_every_step(sql: &str, is_made: impl Fn(&RowEngine) -> bool) {
     let mut made = 0;
     for steps in 0.. {
         let disk = disk();

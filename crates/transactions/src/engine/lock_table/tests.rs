@@ -81,7 +81,7 @@ fn who_owns_nothing_waits_behind_others_and_is_never_refused() {
 #[test]
 fn everybody_gets_what_he_asks_for_or_ends() {
     #[derive(Default)]
-    struct Session {
+    struct RowSession {
         owns: Vec<u32>,
         waits: Vec<u32>,
         in_order: bool,
@@ -91,7 +91,7 @@ fn everybody_gets_what_he_asks_for_or_ends() {
         let mut random = Random::new(seed);
         let partitions = 2 + random.index(5) as u32;
         let mut table = LockTable::new(partitions as usize);
-        let mut sessions: BTreeMap<u64, Session> = BTreeMap::new();
+        let mut sessions: BTreeMap<u64, RowSession> = BTreeMap::new();
         let (mut next, mut ordinary, mut refused) = (0, 0_u32, 0);
         let mut steps = 0;
         while steps < 400 || !sessions.is_empty() {
@@ -99,7 +99,7 @@ fn everybody_gets_what_he_asks_for_or_ends() {
             assert!(steps < 100_000, "seed {seed}: nobody can go on");
             if steps < 400 && random.one_in(4) {
                 let left = 1 + random.index(4) as u32;
-                sessions.insert(next, Session { in_order: random.one_in(2), left, ..Session::default() });
+                sessions.insert(next, RowSession { in_order: random.one_in(2), left, ..RowSession::default() });
                 next += 1;
             }
             let wanted = |random: &mut Random, from: u32| -> Vec<u32> {

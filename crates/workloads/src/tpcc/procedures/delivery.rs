@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
@@ -35,7 +35,7 @@ impl Procedure for Delivery {
         &STATEMENTS
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let [warehouse, carrier] = arguments else {
             return Err(Class::Procedure.error("delivery takes two arguments"));
         };
@@ -64,6 +64,6 @@ impl Procedure for Delivery {
             paid.push([w, d, Value::Int(int(&customers, run, 0)?), amount.into()]);
         }
         context.execute_batch(CUSTOMER, &paid)?;
-        Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
+        Ok(StatementResult { affected: rows.len() as u64, rows, ..StatementResult::default() })
     }
 }

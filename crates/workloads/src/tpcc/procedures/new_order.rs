@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
@@ -86,7 +86,7 @@ impl Procedure for NewOrder {
         &STATEMENTS
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let [warehouse @ Value::Int(home), district @ Value::Int(number), customer, Value::Text(lines), _] = arguments
         else {
             return Err(wrong("an argument is NULL"));
@@ -125,7 +125,7 @@ impl Procedure for NewOrder {
         let end = [ValueRef::Timestamp(context.now().0), ValueRef::Decimal(total)];
         rest.into_iter().chain(end).try_for_each(|value| rows.push(value))?;
         taken.push_to(&mut rows, &lines)?;
-        Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
+        Ok(StatementResult { affected: rows.len() as u64, rows, ..StatementResult::default() })
     }
 }
 

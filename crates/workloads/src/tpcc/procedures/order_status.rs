@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
@@ -34,7 +34,7 @@ impl Procedure for OrderStatus {
         &STATEMENTS
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let [w, d, id, last] = arguments else {
             return Err(Class::Procedure.error("order_status takes four arguments"));
         };
@@ -49,6 +49,6 @@ impl Procedure for OrderStatus {
         order.row(0).chain([ValueRef::Null; 2]).try_for_each(|value| rows.push(value))?;
         let lines = context.execute(LINES, &key)?.rows;
         (0..lines.len()).try_for_each(|line| rows.push_row(&lines, line))?;
-        Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
+        Ok(StatementResult { affected: rows.len() as u64, rows, ..StatementResult::default() })
     }
 }

@@ -1,5 +1,5 @@
 use thermocline_transactions::Result;
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
@@ -43,7 +43,7 @@ impl Procedure for Payment {
         &STATEMENTS
     }
 
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<StatementResult> {
         let [w, d, customer_w, customer_d, id, last, amount] = arguments else {
             return Err(Class::Procedure.error("payment takes seven arguments"));
         };
@@ -76,6 +76,6 @@ impl Procedure for Payment {
         customer.row(0).skip(1).try_for_each(|value| rows.push(value))?;
         rows.push(data.as_ref().map_or(ValueRef::Null, |data| data.value(0, 0)))?;
         warehouse.row(0).chain(district.row(0)).try_for_each(|value| rows.push(value))?;
-        Ok(Answer { affected: 1, rows, ..Answer::default() })
+        Ok(StatementResult { affected: 1, rows, ..StatementResult::default() })
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::RowSession;
 use thermocline_transactions::types::{Value, ValueRef};
 
 use crate::clients::{int, text};
@@ -62,7 +62,7 @@ pub struct State {
 }
 
 impl State {
-    pub fn read(session: &mut Session) -> Self {
+    pub fn read(session: &mut RowSession) -> Self {
         let mut state = Self::default();
         each(session, "SELECT o_w_id, o_d_id, o_id, o_c_id, o_carrier_id FROM orders", |row| {
             let carrier = (!row[4].is_null()).then(|| int(row[4]));
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-fn each(session: &mut Session, sql: &str, mut row: impl FnMut(&[ValueRef<'_>])) {
+fn each(session: &mut RowSession, sql: &str, mut row: impl FnMut(&[ValueRef<'_>])) {
     let rows = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")).rows;
     rows.iter().for_each(|values| row(&values.collect::<Vec<_>>()));
 }

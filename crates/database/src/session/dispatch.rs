@@ -13,7 +13,7 @@ use crate::statement::{Parsed, Statement, check_view, simple, tables_of};
 
 /// Destination of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Route {
+pub enum Dispatch {
     /// The row engine.
     Rows,
     /// The row engine if it can run the statement, else the analytic engine.
@@ -38,7 +38,7 @@ pub enum Route {
     Analytic,
 }
 
-/// Names that determine the route: row tables, and names of the analytic engine.
+/// Names that determine which engine runs a statement: row tables, and names of the analytic engine.
 pub struct Names<'a> {
     /// Row tables and their indexes.
     pub rows: &'a Schema,
@@ -53,50 +53,50 @@ impl Names<'_> {
         simple(name).is_some_and(|name| self.rows.table(&name).is_ok())
     }
 
-    /// The route of a statement.
+    /// The engine that runs a statement.
     ///
     /// # Errors
     /// If it defines a name that exists in the other engine.
-    pub fn route(&self, statement: &Statement) -> Result<Route> {
+    pub fn dispatch(&self, statement: &Statement) -> Result<Dispatch> {
         match statement.parsed.as_ref() {
             Parsed::Sql(Sql::Sql(ast, _)) => self.ast(ast),
-            Parsed::Sql(_) => Ok(Route::Rows),
+            Parsed::Sql(_) => Ok(Dispatch::Rows),
             Parsed::Explain(Sql::Explain(explained), _) => Ok(match explained.as_ref() {
-                Sql::Sql(inner, _) if self.ast(inner)? != Route::Analytic => Route::Explain,
-                _ => Route::Analytic,
+                Sql::Sql(inner, _) if self.ast(inner)? != Dispatch::Analytic => Dispatch::Explain,
+                _ => Dispatch::Analytic,
             }),
-            _ => Ok(Route::Analytic),
+            _ => Ok(Dispatch::Analytic),
         }
     }
 
-    fn ast(&self, ast: &Ast) -> Result<Route> {
+    fn ast(&self, ast: &Ast) -> Result<Dispatch> {
         Ok(match ast {
-            Ast::StartTransaction { .. } | Ast::Commit { .. } | Ast::Rollback { .. } => Route::Rows,
-            Ast::CreateProcedure { .. } | Ast::DropProcedure { .. } | Ast::Call(_) => Route::Rows,
+            Ast::StartTransaction { .. } | Ast::Commit { .. } | Ast::Rollback { .. } => Dispatch::Rows,
+            Ast::CreateProcedure { .. } | Ast::DropProcedure { .. } | Ast::Call(_) => Dispatch::Rows,
             Ast::CreateTable(table) => {
                 if let Some(name) = simple(&table.name).filter(|name| (self.has_relation)(name)) {
                     return match table.if_not_exists {
-                        true => Ok(Route::Nothing),
+                        true => Ok(Dispatch::Nothing),
                         false => user_err!(DuplicateTable, "{name} is an external table or a view already"),
                     };
                 }
-                if table.query.is_some() { Route::CreateTableAs } else { Route::Rows }
+                if table.query.is_some() { Dispatch::CreateTableAs } else { Dispatch::Rows }
             }
-            Ast::Prepare { .. } => Route::Prepare,
-            Ast::Deallocate { .. } => Route::Deallocate,
-            Ast::Copy { .. } => Route::Copy,
+            Ast::Prepare { .. } => Dispatch::Prepare,
+            Ast::Deallocate { .. } => Dispatch::Deallocate,
+            Ast::Copy { .. } => Dispatch::Copy,
             Ast::CreateIndex(index) => {
                 let name = index.name.as_ref().and_then(simple);
                 if !self.is_row_table(&index.table_name) {
                     if let Some(name) = name.filter(|name| self.rows.index(name).is_some()) {
                         return user_err!(DuplicateTable, "index {name} already exists");
                     }
-                    return Ok(Route::Analytic);
+                    return Ok(Dispatch::Analytic);
                 }
                 if let Some(name) = name.filter(|name| (self.has_index)(name)) {
                     return user_err!(DuplicateTable, "index {name} already exists");
                 }
-                Route::Rows
+                Dispatch::Rows
             }
             Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if self.is_relation(name) => {
                 read_only(name)?
@@ -107,22 +107,24 @@ impl Names<'_> {
             {
                 read_only(name)?
             }
-            Ast::AlterTable(alter) if !self.is_analytic(&alter.name) => Route::Rows,
+            Ast::AlterTable(alter) if !self.is_analytic(&alter.name) => Dispatch::Rows,
             Ast::Drop { object_type: ObjectType::Table, names, .. } => {
-                if names.iter().any(|name| self.is_row_table(name)) { Route::Rows } else { Route::Analytic }
+                if names.iter().any(|name| self.is_row_table(name)) { Dispatch::Rows } else { Dispatch::Analytic }
             }
             Ast::Drop { object_type: ObjectType::Index, names, .. } => {
                 let is_ours = |name: &ObjectName| simple(name).is_some_and(|name| self.rows.index(&name).is_some());
-                if names.iter().any(is_ours) { Route::Rows } else { Route::Analytic }
+                if names.iter().any(is_ours) { Dispatch::Rows } else { Dispatch::Analytic }
             }
-            Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if !self.is_analytic(name) => Route::Insert,
-            Ast::Update(update) if !self.is_analytic_factor(&update.table) => Route::Rows,
+            Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if !self.is_analytic(name) => {
+                Dispatch::Insert
+            }
+            Ast::Update(update) if !self.is_analytic_factor(&update.table) => Dispatch::Rows,
             Ast::Delete(delete) => {
                 let from = deleted_from(delete);
-                if from.iter().any(|from| self.is_analytic_factor(from)) { Route::Analytic } else { Route::Rows }
+                if from.iter().any(|from| self.is_analytic_factor(from)) { Dispatch::Analytic } else { Dispatch::Rows }
             }
             Ast::Truncate(truncate) if !truncate.table_names.iter().all(|table| self.is_analytic(&table.name)) => {
-                Route::Rows
+                Dispatch::Rows
             }
             Ast::Merge(merge) => match &merge.table {
                 TableFactor::Table { name, .. } if self.is_row_table(name) => {
@@ -131,17 +133,17 @@ impl Names<'_> {
                         "MERGE is not supported; INSERT INTO {name} ... ON CONFLICT (...) DO UPDATE is"
                     );
                 }
-                _ => Route::Analytic,
+                _ => Dispatch::Analytic,
             },
             Ast::CreateView(view) => {
                 check_view(view)?;
-                Route::Analytic
+                Dispatch::Analytic
             }
             Ast::Query(query) => self.query(query),
             Ast::ExplainTable { table_name, .. } if self.is_row_table(table_name) => {
-                simple(table_name).map_or(Route::Analytic, Route::Describe)
+                simple(table_name).map_or(Dispatch::Analytic, Dispatch::Describe)
             }
-            _ => Route::Analytic,
+            _ => Dispatch::Analytic,
         })
     }
 
@@ -166,10 +168,10 @@ impl Names<'_> {
     }
 
     /// The row engine is tried first if all tables are row tables; queries without tables go to the analytic engine.
-    fn query(&self, query: &Query) -> Route {
+    fn query(&self, query: &Query) -> Dispatch {
         let tables = tables_of(query);
         let is_rows = !tables.is_empty() && tables.iter().all(|table| self.is_row_table(table));
-        if is_rows { Route::RowsFirst } else { Route::Analytic }
+        if is_rows { Dispatch::RowsFirst } else { Dispatch::Analytic }
     }
 }
 
@@ -178,7 +180,7 @@ fn deleted_from(delete: &Delete) -> &[TableWithJoins] {
     from
 }
 
-fn read_only(name: &ObjectName) -> Result<Route> {
+fn read_only(name: &ObjectName) -> Result<Dispatch> {
     user_err!(
         WrongObject,
         "{name} is an external table or a view, and these are read only: write objects to an external table's location"

@@ -23,20 +23,20 @@ use super::definition::Definition;
 use super::memory::MemoryReport;
 use super::opening::Opening;
 use super::replay::Replayer;
-use super::session::Session;
+use super::row_session::RowSession;
 use super::settings::Settings;
 use super::snapshots::{SnapshotReport, SnapshotStatus, Snapshots, Source};
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::trimmer::Trimmer;
 use super::work::Work;
-use crate::engine::{Client, CommitWaiters, Engine, Handle, Journal, NoJournal, Options};
+use crate::engine::{Client, CommitWaiters, Executors, Handle, Journal, NoJournal, Options};
 
 /// Maximum bytes that tables leave to working memory.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
 
 /// An open database. Dropping it and all its sessions closes it; by then every commit is durable.
-pub struct Database {
+pub struct RowEngine {
     shared: Arc<Shared>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     /// `None` without a log.
     snapshots: Option<Snapshots>,
     pub handle: Handle<Work>,
-    pub engine: Engine<Work>,
+    pub engine: Executors<Work>,
     pub catalog: Arc<Catalog>,
     /// `None` without a log.
     log: Option<LogThread>,
@@ -61,18 +61,18 @@ pub(super) struct Shared {
     _lock: Box<dyn DirectoryLock>,
 }
 
-impl fmt::Debug for Database {
+impl fmt::Debug for RowEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("identity", &self.shared.identity).finish_non_exhaustive()
     }
 }
 
-impl Database {
+impl RowEngine {
     /// Opens the database of a directory, or creates one in an empty directory: takes its lock, loads the newest
     /// snapshot, replays the log, starts the threads.
     ///
     /// If a record of the log is damaged or missing, or changes other rows than in its first run, the database opens
-    /// read-only with the state before that record: see [`Database::read_only`], which a program should report to its
+    /// read-only with the state before that record: see [`RowEngine::read_only`], which a program should report to its
     /// users.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Database {
         Self::open(Arc::new(EmptyDisk), Settings { durable: false, ..settings })
     }
 
-    /// [`Database::open`] that reports the progress of recovery.
+    /// [`RowEngine::open`] that reports the progress of recovery.
     pub fn open_with_progress(
         disk: Arc<dyn Disk>,
         settings: Settings,
@@ -167,7 +167,7 @@ impl Database {
             // Time continues from the end of the log even if the clock was set back.
             clock: Box::new(move || Micros(clock().0.max(start.0))),
         };
-        let engine = Engine::start(options, members, journal, commit_waiters)?;
+        let engine = Executors::start(options, members, journal, commit_waiters)?;
         let handle = engine.handle();
         let source = |log: &LogThread| Source {
             disk: Arc::clone(&disk),
@@ -202,8 +202,8 @@ impl Database {
     }
 
     /// A session, which executes SQL one statement at a time.
-    pub fn session(&self) -> Session {
-        Session::new(Arc::clone(&self.shared))
+    pub fn session(&self) -> RowSession {
+        RowSession::new(Arc::clone(&self.shared))
     }
 
     /// A client, which can have many transactions in flight.
@@ -217,7 +217,7 @@ impl Database {
         Work::new(catalog, catalog.current(), sql, budget).map(Arc::new)
     }
 
-    /// Prepares a procedure for a [`Client`]; valid as long as a statement of [`Database::prepare`].
+    /// Prepares a procedure for a [`Client`]; valid as long as a statement of [`RowEngine::prepare`].
     pub fn procedure(&self, name: &str) -> Result<Arc<Work>> {
         let catalog = &self.shared.catalog;
         Work::procedure(catalog, catalog.current(), name).map(Arc::new)

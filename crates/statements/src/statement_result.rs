@@ -6,7 +6,7 @@ use crate::rows::{Outcome, OutputColumn, Rows};
 
 /// Result of a statement or of a procedure call.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct StatementResult {
     /// Columns of the rows; empty if there are no rows, or if a procedure in Rust does not name them.
     pub columns: Arc<[OutputColumn]>,
     /// The rows.
@@ -15,7 +15,7 @@ pub struct Answer {
     pub affected: u64,
 }
 
-impl HeapSize for Answer {
+impl HeapSize for StatementResult {
     fn heap_bytes(&self) -> usize {
         self.rows.memory_bytes()
     }
@@ -25,7 +25,7 @@ impl HeapSize for Answer {
     }
 }
 
-impl From<Outcome> for Answer {
+impl From<Outcome> for StatementResult {
     fn from(Outcome { rows, affected }: Outcome) -> Self {
         Self { columns: Arc::default(), rows, affected }
     }

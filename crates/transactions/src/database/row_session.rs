@@ -6,15 +6,15 @@ use parking_lot::Mutex;
 use sqlparser::ast;
 use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_procedures::Definitions;
-use thermocline_statements::{Answer, CallArguments, StatementCache, charge_statement, object};
+use thermocline_statements::{CallArguments, StatementCache, StatementResult, charge_statement, object};
 use thermocline_syntax::Statement;
 use thermocline_tables::partition::reader::{ReadRequest, read_all};
 use thermocline_tables::partition::{Member, Participants};
 use thermocline_tables::table::{Charge, HeapSize, Working, allocated, out_of_memory};
 use thermocline_types::{Class, Error, Result, Value};
 
-use super::database::Shared;
 use super::load::Load;
+use super::row_engine::Shared;
 use super::source::Source;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
@@ -38,14 +38,14 @@ const ATTEMPTS_MAX: usize = 16;
 ///    ^                 |  |                |
 ///    +-- COMMIT, ... --+  +--- an error ---+--> 25P02 until COMMIT or ROLLBACK, which both roll back
 /// ```
-pub struct Session {
+pub struct RowSession {
     /// Time limit of a statement, including waiting; `None` for no limit.
     statement_timeout: Option<Duration>,
     /// Longest idle time in a transaction.
     idle_timeout: Duration,
     /// Interrupt of the running statement, for callers that stop it.
     running: Arc<Mutex<Option<Arc<Interrupt>>>>,
-    /// Shared interrupt of statements that count as one; `None` outside of [`Session::as_one_statement`].
+    /// Shared interrupt of statements that count as one; `None` outside of [`RowSession::as_one_statement`].
     whole: Option<Arc<Interrupt>>,
     shared: Arc<Shared>,
     client: Client<Work>,
@@ -77,13 +77,13 @@ enum Command {
     Call(Arc<Work>, CallArguments, Charge),
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for RowSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("commands", &self.commands.count()).finish_non_exhaustive()
     }
 }
 
-impl Session {
+impl RowSession {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let client = shared.engine.client();
         Self {
@@ -118,12 +118,12 @@ impl Session {
 
     /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`, `$2`. Changes are
     /// durable when this, or `COMMIT`, returns.
-    pub fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer> {
+    pub fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<StatementResult> {
         self.execute_source(sql.into(), parameters)
     }
 
     /// [`Self::execute`] for a statement that may be parsed.
-    pub fn execute_source(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<Answer> {
+    pub fn execute_source(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<StatementResult> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// [`Self::execute_source`] without the limit on rows of a query: for queries that no other engine can run.
-    pub fn execute_unbounded(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<Answer> {
+    pub fn execute_unbounded(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<StatementResult> {
         self.unbounded = true;
         let result = self.execute_source(source, parameters);
         self.unbounded = false;
@@ -223,7 +223,7 @@ impl Session {
         shared.statistics(partitions, interrupt)
     }
 
-    /// Reads and plans a statement without running it. Unlike in [`Session::execute`], an error does not end the
+    /// Reads and plans a statement without running it. Unlike in [`RowSession::execute`], an error does not end the
     /// transaction: a caller who gets [`Error::Unsupported`] may have another way to run it.
     pub fn prepare(&mut self, source: Source<'_>) -> Result<()> {
         self.command(source).map(|_| ())
@@ -285,20 +285,20 @@ impl Session {
         Ok(Command::Statement(Arc::new(work), bounded.map(Arc::new)))
     }
 
-    fn run(&mut self, command: &Command, sql: &str, parameters: &[Value]) -> Result<Answer> {
+    fn run(&mut self, command: &Command, sql: &str, parameters: &[Value]) -> Result<StatementResult> {
         match command {
             Command::Begin if self.in_transaction() => {
                 Err(Class::ActiveTransaction.error("there is a transaction already"))
             }
             Command::Begin => {
                 self.transaction = State::Begun(self.whole.clone());
-                Ok(Answer::default())
+                Ok(StatementResult::default())
             }
             Command::Commit => match std::mem::replace(&mut self.transaction, State::Idle) {
                 State::Idle => Err(no_transaction()),
-                State::Begun(_) => Ok(Answer::default()),
+                State::Begun(_) => Ok(StatementResult::default()),
                 State::Open(transaction) if !transaction.has_failed() => {
-                    transaction.commit().map(|()| Answer::default())
+                    transaction.commit().map(|()| StatementResult::default())
                 }
                 State::Open(_) | State::Failed => {
                     Err(Class::FailedTransaction.error("the transaction had failed; COMMIT has rolled it back"))
@@ -306,10 +306,10 @@ impl Session {
             },
             Command::Rollback => match std::mem::replace(&mut self.transaction, State::Idle) {
                 State::Idle => Err(no_transaction()),
-                State::Begun(_) | State::Failed => Ok(Answer::default()),
+                State::Begun(_) | State::Failed => Ok(StatementResult::default()),
                 State::Open(transaction) => {
                     transaction.rollback();
-                    Ok(Answer::default())
+                    Ok(StatementResult::default())
                 }
             },
             Command::Define if self.in_transaction() => {
@@ -318,7 +318,7 @@ impl Session {
             }
             Command::Define => self
                 .interruptible(|session, interrupt| session.shared.define(sql, interrupt))
-                .map(|()| Answer::default()),
+                .map(|()| StatementResult::default()),
             Command::Statement(_, Some(bounded)) if !self.unbounded && !self.in_transaction() => {
                 self.work(bounded, parameters)
             }
@@ -348,7 +348,7 @@ impl Session {
         result
     }
 
-    fn work(&mut self, work: &Arc<Work>, arguments: &[Value]) -> Result<Answer> {
+    fn work(&mut self, work: &Arc<Work>, arguments: &[Value]) -> Result<StatementResult> {
         self.interruptible(|session, interrupt| session.work_interruptible(work, arguments, interrupt))
     }
 
@@ -370,7 +370,7 @@ impl Session {
         work: &Arc<Work>,
         arguments: &[Value],
         interrupt: &Arc<Interrupt>,
-    ) -> Result<Answer> {
+    ) -> Result<StatementResult> {
         let begins = matches!(self.transaction, State::Begun(_));
         let participants =
             if begins { work.participants(arguments).inspect_err(|_| self.fail())? } else { Participants::Any };

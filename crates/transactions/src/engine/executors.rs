@@ -41,13 +41,13 @@ pub struct Options {
 }
 
 /// The threads of all partitions.
-pub struct Engine<P: Program + ?Sized> {
+pub struct Executors<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
     threads: Vec<JoinHandle<Option<Member>>>,
     idle_max: Duration,
 }
 
-impl<P: Program + ?Sized> Engine<P> {
+impl<P: Program + ?Sized> Executors<P> {
     /// Starts a thread for each partition; `members` are all of them in order. The journal's thread tells
     /// `commit_waiters` what is durable.
     pub fn start(
@@ -85,7 +85,7 @@ impl<P: Program + ?Sized> Engine<P> {
         self.begin_with(participants, self.idle_max, interrupt)
     }
 
-    /// [`Engine::begin`] with another idle timeout.
+    /// [`Executors::begin`] with another idle timeout.
     pub fn begin_with(
         &self,
         participants: &Participants,
@@ -122,7 +122,7 @@ impl<P: Program + ?Sized> Engine<P> {
     }
 }
 
-impl<P: Program + ?Sized> Drop for Engine<P> {
+impl<P: Program + ?Sized> Drop for Executors<P> {
     fn drop(&mut self) {
         self.join();
     }
