@@ -10,12 +10,12 @@
 //!                                         (thread of the partition, between transactions)
 //! ```
 
+mod async_row_session;
 mod copied;
 mod files;
 mod mark;
 mod outbox;
 mod query;
-mod row_session;
 mod scan;
 mod schema;
 mod settings;
@@ -23,10 +23,10 @@ mod snapshot;
 mod store;
 mod table;
 
+pub use async_row_session::AsyncRowSession;
 pub use files::{DatabaseFiles, LOCK, ROWS};
 pub use mark::RowMark;
 pub use query::RowQuery;
-pub use row_session::AsyncRowSession;
 pub use schema::RowSchema;
 pub use settings::{ROW_SETTINGS, RowSettings};
 pub use store::RowStore;

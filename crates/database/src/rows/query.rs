@@ -3,7 +3,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::prelude::SessionConfig;
 
-use super::row_session::AsyncRowSession;
+use super::async_row_session::AsyncRowSession;
 use super::snapshot::QuerySnapshot;
 
 /// Row engine context of one query: its session, and the snapshot that its scans share. Stored as an extension of the

@@ -14,8 +14,8 @@ use thermocline_transactions::reader::{ReadRequest, RowSink};
 use thermocline_transactions::schema::{TableDefinition, TableId};
 use thermocline_transactions::{Error, Result as RowResult};
 
+use super::async_row_session::AsyncRowSession;
 use super::outbox::{BatchSink, Outbox};
-use super::row_session::AsyncRowSession;
 
 /// Request of a scan for rows of a table.
 #[derive(Debug, Clone)]

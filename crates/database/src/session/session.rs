@@ -18,7 +18,7 @@ use thermocline_transactions::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::copy::Streams;
-use super::database::RowEngine;
+use super::database::Database;
 use super::describe::describe;
 use super::dispatch::{Dispatch, Names, needs_no_rows};
 use super::insert;
@@ -61,7 +61,7 @@ pub struct Session {
 
 #[derive(Debug)]
 struct Shared {
-    database: RowEngine,
+    database: Database,
     /// Settings of the session.
     settings: Arc<Mutex<SessionSettings>>,
     /// Prepared statements of the session.
@@ -72,7 +72,7 @@ struct Shared {
 
 impl Session {
     /// A session of this database, with its settings.
-    pub(crate) fn new(database: RowEngine) -> Self {
+    pub(crate) fn new(database: Database) -> Self {
         let rows = AsyncRowSession::new(Arc::clone(database.rows()));
         let settings = Arc::new(Mutex::new(database.own_settings().session()));
         let shared = Shared { database, settings, prepared: Prepared::default(), current: CurrentQuery::default() };
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// The database.
-    pub fn database(&self) -> &RowEngine {
+    pub fn database(&self) -> &Database {
         &self.shared.database
     }
 
@@ -520,7 +520,7 @@ mod tests {
 
     /// A session, and another one that holds all partitions, with a table of one row.
     async fn held() -> (Session, RowSession) {
-        let session = RowEngine::in_memory().await.unwrap().session();
+        let session = Database::in_memory().await.unwrap().session();
         session.run("CREATE TABLE t (k BIGINT PRIMARY KEY)").await.unwrap();
         session.run("INSERT INTO t VALUES (1)").await.unwrap();
         let mut holder = session.rows.store().database().unwrap().session();
