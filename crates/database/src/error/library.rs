@@ -1,5 +1,6 @@
 //! Translation of DataFusion's and Arrow's messages to SQL terms.
 
+use datafusion::sql::sqlparser::ast::{BinaryOperator, UnaryOperator};
 use thermocline_types::Class;
 
 use super::error::Error;
@@ -108,12 +109,75 @@ fn known(message: &str) -> Option<Error> {
     if message.contains("Divide by zero") || message.contains("divide by zero") {
         return of(Class::DivisionByZero, "division by zero".to_owned());
     }
+    if let Some(name) = message
+        .strip_prefix("Unsupported SQL unary operator ")
+        .or_else(|| message.strip_prefix("Unsupported binary operator: "))
+    {
+        let unary = UNARY.iter().find(|operator| format!("{operator:?}") == name).map(ToString::to_string);
+        let binary = || BINARY.iter().find(|operator| format!("{operator:?}") == name).map(ToString::to_string);
+        return match unary.or_else(binary) {
+            Some(operator) => of(Class::Unsupported, format!("operator {operator} is not supported here"))
+                .map(|error| error.about(operator)),
+            None => of(Class::Unsupported, "an operator of the statement is not supported".to_owned()),
+        };
+    }
+    if message.starts_with("Unsupported LIMIT expression") || message.starts_with("Unsupported OFFSET expression") {
+        return of(Class::Unsupported, "LIMIT and OFFSET take constants and parameters only".to_owned());
+    }
     if message.starts_with("Unsupported SQL statement") || message.starts_with("Unsupported SQL") {
         let what = message.split_once(": ").map_or(message, |(_, what)| what);
         return of(Class::Unsupported, format!("not supported: {}", plain(what)));
     }
     None
 }
+
+/// Operators of the dialect that DataFusion has no expressions for, in the messages of which they have their Rust names.
+const UNARY: [UnaryOperator; 12] = [
+    UnaryOperator::AtDashAt,
+    UnaryOperator::BangNot,
+    UnaryOperator::BitwiseNot,
+    UnaryOperator::DoubleAt,
+    UnaryOperator::Hash,
+    UnaryOperator::PGAbs,
+    UnaryOperator::PGCubeRoot,
+    UnaryOperator::PGPostfixFactorial,
+    UnaryOperator::PGPrefixFactorial,
+    UnaryOperator::PGSquareRoot,
+    UnaryOperator::QuestionDash,
+    UnaryOperator::QuestionPipe,
+];
+
+/// The same with two operands.
+const BINARY: [BinaryOperator; 28] = [
+    BinaryOperator::AndGt,
+    BinaryOperator::AndLt,
+    BinaryOperator::AndLtPipe,
+    BinaryOperator::At,
+    BinaryOperator::DoubleHash,
+    BinaryOperator::GtCaret,
+    BinaryOperator::LtCaret,
+    BinaryOperator::LtDashGt,
+    BinaryOperator::LtLtPipe,
+    BinaryOperator::Match,
+    BinaryOperator::Overlaps,
+    BinaryOperator::PGBitwiseShiftLeft,
+    BinaryOperator::PGBitwiseShiftRight,
+    BinaryOperator::PGBitwiseXor,
+    BinaryOperator::PGOverlap,
+    BinaryOperator::PGStartsWith,
+    BinaryOperator::PipeAndGt,
+    BinaryOperator::PipeGtGt,
+    BinaryOperator::QuestionDash,
+    BinaryOperator::QuestionDashPipe,
+    BinaryOperator::QuestionDoublePipe,
+    BinaryOperator::QuestionHash,
+    BinaryOperator::Regexp,
+    BinaryOperator::Spaceship,
+    BinaryOperator::TildeEq,
+    BinaryOperator::Xor,
+    BinaryOperator::HashMinus,
+    BinaryOperator::AtQuestion,
+];
 
 /// Window functions, which require OVER.
 const WINDOW_FUNCTIONS: [&str; 11] = [

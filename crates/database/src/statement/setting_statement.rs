@@ -63,6 +63,9 @@ fn of_ast(ast: &Ast) -> Result<Option<SettingStatement>> {
             let words: Vec<_> = variable.iter().map(|word| word.value.to_ascii_lowercase()).collect();
             let words: Vec<_> = words.iter().map(String::as_str).filter(|word| *word != "verbose").collect();
             return Ok(Some(match words.as_slice() {
+                [] => {
+                    return Err(external(Class::Syntax.error("expected SHOW ALL, or SHOW and the name of a setting")));
+                }
                 ["all"] => SettingStatement::ShowAll,
                 ["time", "zone"] => SettingStatement::Show(TIME_ZONE.to_owned()),
                 words => SettingStatement::Show(words.join(".")),

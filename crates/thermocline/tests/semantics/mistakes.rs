@@ -121,6 +121,10 @@ const OWN: &[(&str, &str, Option<&str>, Option<&str>)] = &[
     ("UPDATE goods SET price = 1", "42809", None, None),
     ("DELETE FROM goods", "42809", None, None),
     ("BACKUP", "42601", None, None),
+    ("SHOW STATUS", "42601", None, None),
+    ("SELECT |/ id FROM goods", "0A000", None, None),
+    ("SELECT id # 3 FROM goods", "0A000", None, None),
+    ("SELECT id FROM goods LIMIT (SELECT 1)", "0A000", None, None),
     ("CALL no_such(1)", "42883", Some("no_such"), None),
 ];
 
@@ -152,6 +156,8 @@ const OF_LIBRARIES: &[&str] = &[
     "ParserError",
     "coerce",
     "signature",
+    "PGSquare",
+    "PGBitwise",
     "Some(",
     "None",
     "wildcard",
