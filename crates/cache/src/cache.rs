@@ -190,18 +190,10 @@ impl SegmentCache {
         });
     }
 
-    /// [`SegmentCache::remove_table`] for one object of a table, in all versions.
-    pub fn remove_object(&self, table: &str, object: &ObjectPath) {
-        self.locked(|state| {
-            let slots = state.index.of_object(table, object, None);
-            state.remove(&slots);
-        });
-    }
-
     /// [`SegmentCache::remove_table`] for one version of an object that was overwritten or deleted.
     pub fn remove_version(&self, table: &str, object: &ObjectPath, version: &ObjectVersion) {
         self.locked(|state| {
-            let slots = state.index.of_object(table, object, Some(version));
+            let slots = state.index.of_version(table, object, version);
             state.remove(&slots);
         });
     }

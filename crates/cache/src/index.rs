@@ -128,12 +128,9 @@ impl SegmentIndex {
     }
 
     /// The slots of an object in one version or, with `None`, in all of them.
-    pub(crate) fn of_object(&self, table: &str, object: &ObjectPath, version: Option<&ObjectVersion>) -> Vec<SlotId> {
+    pub(crate) fn of_version(&self, table: &str, object: &ObjectPath, version: &ObjectVersion) -> Vec<SlotId> {
         let versions = self.tables.get(table).and_then(|objects| objects.get(object)).into_iter().flatten();
-        versions
-            .filter(|id| version.is_none_or(|version| self.is_of_version(**id, version)))
-            .flat_map(|id| self.slots(*id))
-            .collect()
+        versions.filter(|id| self.is_of_version(**id, version)).flat_map(|id| self.slots(*id)).collect()
     }
 
     fn slots(&self, id: ObjectId) -> impl Iterator<Item = SlotId> {

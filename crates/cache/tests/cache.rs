@@ -241,8 +241,8 @@ fn a_removed_table_object_or_version_leaves_and_nothing_else() {
     cache.remove_version("t", &old.object, &old.version);
     assert_eq!(cached(), [false, true, true, true, false]);
     assert_eq!((cache.bytes(), cache.remembered()), ((3 * size(10), 0), 0));
-    cache.remove_object("u", &beside.object);
-    cache.remove_object("t", &beside.object);
+    cache.remove_version("u", &beside.object, &beside.version);
+    cache.remove_version("t", &beside.object, &beside.version);
     assert_eq!(cached(), [false, true, false, true, false]);
     cache.remove_table("t");
     assert_eq!(cached(), [false, false, false, true, false]);

@@ -329,7 +329,11 @@ fn compare(seed: u64) -> usize {
                     cache.remove_table(&table.to_string());
                     model.remove(|name| name.0 == table);
                 } else {
-                    cache.remove_object(&table.to_string(), &ObjectPath::new(object.to_string()));
+                    cache.remove_version(
+                        &table.to_string(),
+                        &ObjectPath::new(object.to_string()),
+                        &ObjectVersion::new("1"),
+                    );
                     model.remove(|name| (name.0, name.1) == (table, object));
                 }
             }

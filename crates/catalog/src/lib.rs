@@ -25,8 +25,7 @@ mod statistics;
 mod table_schema;
 mod unread;
 
-pub use definition::TableDefinition;
-pub use definition::{declared_time_zone, quote_name};
+pub use definition::{TableDefinition, declared_time_zone, quote_name};
 pub use external_table::ExternalTable;
 pub use files::SqlFile;
 pub use location::{Location, Nodes};

@@ -16,7 +16,7 @@ use thermocline_cache::{CountedBuffers, SegmentCache};
 use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
 use thermocline_dialect::rules::is_stand_in;
 
-use super::execution::QueryStream;
+use super::execution::EngineStream;
 use super::options::{EngineOptions, StatementOptions};
 use super::public_schema::PublicSchema;
 use super::result::QueryResult;
@@ -144,24 +144,24 @@ impl AnalyticEngine {
         SessionContext::new_with_state(self.state(config))
     }
 
-    /// The answer of a statement without rows.
-    pub fn nothing(&self) -> QueryStream {
-        let mut nothing = self.answer(Arc::new(Schema::empty()), vec![]);
+    /// The result of a statement without rows.
+    pub fn nothing(&self) -> EngineStream {
+        let mut nothing = self.rows_of(Arc::new(Schema::empty()), vec![]);
         nothing.has_rows = false;
         nothing
     }
 
-    /// The answer of a statement that somebody else has run.
-    pub fn answer(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> QueryStream {
+    /// The rows of a statement that has run elsewhere.
+    pub fn rows_of(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> EngineStream {
         let rows = futures::stream::iter(rows.into_iter().map(Ok)).boxed();
-        QueryStream::new(schema, rows, None)
+        EngineStream::new(schema, rows, None)
     }
 
     /// Keeps the rows of a statement in memory, within the memory limit.
     ///
     /// # Errors
     /// Those of the statement, and if there is not enough memory.
-    pub async fn collect(&self, mut query: QueryStream) -> Result<QueryResult> {
+    pub async fn collect(&self, mut query: EngineStream) -> Result<QueryResult> {
         let memory = MemoryConsumer::new("result rows").register(&self.memory_pool());
         let mut batches = vec![];
         // An operator may hand on many slices of one array; they hold its memory once.

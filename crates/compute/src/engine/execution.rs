@@ -31,7 +31,7 @@ use crate::query::{QueryContext, QueryRecord, QueryStats, Turn};
 type Rows = BoxStream<'static, Result<RecordBatch>>;
 
 /// A statement under way.
-pub struct QueryStream {
+pub struct EngineStream {
     /// Columns of the rows.
     pub schema: SchemaRef,
     /// The rows as they come.
@@ -46,13 +46,13 @@ pub struct QueryStream {
     query: Option<Arc<QueryContext>>,
 }
 
-impl std::fmt::Debug for QueryStream {
+impl std::fmt::Debug for EngineStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueryStream").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("EngineStream").field("schema", &self.schema).finish_non_exhaustive()
     }
 }
 
-impl QueryStream {
+impl EngineStream {
     pub(super) fn new(schema: SchemaRef, rows: Rows, query: Option<Arc<QueryContext>>) -> Self {
         let started = query.as_ref().map_or_else(Instant::now, |query| query.started());
         Self { schema, rows, has_rows: true, affected: None, started, query }
@@ -71,7 +71,7 @@ impl AnalyticEngine {
         sql: String,
         plan: LogicalPlan,
         options: &StatementOptions,
-    ) -> Result<QueryStream> {
+    ) -> Result<EngineStream> {
         let has_rows = !matches!(plan, LogicalPlan::Copy(_));
         let mut attempt = 1;
         let mut turn = None;
@@ -99,7 +99,7 @@ impl AnalyticEngine {
             match self.begin(&plan, &context, options).await {
                 Ok((schema, rows)) => {
                     let rows = recorded(rows, record);
-                    return Ok(QueryStream { has_rows, ..QueryStream::new(schema, rows, Some(context)) });
+                    return Ok(EngineStream { has_rows, ..EngineStream::new(schema, rows, Some(context)) });
                 }
                 Err(error) if attempt == 1 && is_stale(&error) => {
                     // The failed attempt is not a query of the user's.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! AnalyticEngine   one for each database: base state of the planner, schemas, what queries share
-//!   stream         a statement with its session's StatementOptions --> definitions, or a plan --> QueryStream
+//!   stream         a statement with its session's StatementOptions --> definitions, or a plan --> EngineStream
 //! ```
 //!
 //! It keeps nothing of a session: settings, deadline and prepared statements are its caller's.
@@ -25,7 +25,7 @@ mod state;
 mod statements;
 
 pub use engine::AnalyticEngine;
-pub use execution::QueryStream;
+pub use execution::EngineStream;
 pub use options::{CurrentQuery, EngineOptions, StatementOptions};
 pub use result::QueryResult;
 pub use state::default_config;

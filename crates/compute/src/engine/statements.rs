@@ -14,7 +14,7 @@ use thermocline_storage::RemoteOptions;
 
 use super::blame::of_statement;
 use super::engine::AnalyticEngine;
-use super::execution::QueryStream;
+use super::execution::EngineStream;
 use super::options::StatementOptions;
 use super::state::{Rule, SCHEMA, before_coercion};
 use crate::index::IndexStatement;
@@ -28,7 +28,7 @@ impl AnalyticEngine {
     ///
     /// # Errors
     /// If the statement is wrong or fails. A storage node or object that failed is named.
-    pub async fn stream(&self, statement: Statement, options: &StatementOptions) -> Result<QueryStream> {
+    pub async fn stream(&self, statement: Statement, options: &StatementOptions) -> Result<EngineStream> {
         if let Some(statement) = IndexStatement::of(&statement)? {
             self.index_statement(statement, true, options).await?;
             return Ok(self.nothing());

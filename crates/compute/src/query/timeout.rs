@@ -17,13 +17,6 @@ impl fmt::Display for StatementTimeout {
 
 impl std::error::Error for StatementTimeout {}
 
-impl StatementTimeout {
-    /// Whether it is the reason for an error.
-    pub fn is_cause(error: &DataFusionError) -> bool {
-        matches!(error.find_root(), DataFusionError::External(error) if error.is::<Self>())
-    }
-}
-
 /// `work`, unless the statement's time is over first.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Row engine answers as record batches.
+//! Results of the row engine's statements as record batches.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::bridge::external;
 /// Rows per batch.
 const BATCH_ROWS: usize = 8192;
 
-/// Schema and batches of an answer; `None` if its statement returns no rows.
-pub fn batches(answer: &StatementResult) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>> {
-    let rows = &answer.rows;
-    let width = rows.width().max(answer.columns.len());
+/// Schema and batches of a result; `None` if its statement returns no rows.
+pub fn batches(result: &StatementResult) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>> {
+    let rows = &result.rows;
+    let width = rows.width().max(result.columns.len());
     if width == 0 {
         return Ok(None);
     }
-    let kinds: Vec<Kind> = (0..width).map(|column| Kind::of(answer, column)).collect();
+    let kinds: Vec<Kind> = (0..width).map(|column| Kind::of(result, column)).collect();
     let fields: Vec<Field> = kinds.iter().map(|kind| kind.field.clone()).collect();
     let schema = Arc::new(Schema::new(fields));
     let mut batches = vec![];
@@ -40,7 +40,7 @@ pub fn batches(answer: &StatementResult) -> Result<Option<(SchemaRef, Vec<Record
     Ok(Some((schema, batches)))
 }
 
-/// Type of an answer's column.
+/// Type of a result's column.
 struct Kind {
     field: Field,
     data_type: RowType,
@@ -50,10 +50,10 @@ struct Kind {
 
 impl Kind {
     /// A column that its procedure does not describe gets its type from its values.
-    fn of(answer: &StatementResult, position: usize) -> Self {
-        let rows = &answer.rows;
+    fn of(result: &StatementResult, position: usize) -> Self {
+        let rows = &result.rows;
         let values = || (0..rows.len()).map(|row| rows.value(row, position));
-        let (name, data_type) = match answer.columns.get(position) {
+        let (name, data_type) = match result.columns.get(position) {
             Some(column) => (column.name.to_string(), column.data_type),
             None => {
                 let known = values().find_map(ValueRef::data_type).unwrap_or(RowType::Text);

@@ -1,5 +1,5 @@
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption};
-use thermocline_transactions::{Class, Error, Result};
+use thermocline_types::{Class, Error, Result};
 
 /// File format of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use std::io::{ErrorKind, Read};
 
-use thermocline_transactions::{Class, Error, Result};
+use thermocline_types::{Class, Error, Result};
 
 use super::format::CopyFormat;
 

@@ -202,7 +202,7 @@ impl Shared {
         let mut session = self.session.lock();
         let session = match &mut *session {
             Some(session) => session,
-            none => none.insert(self.store.database()?.session()),
+            none => none.insert(self.store.engine()?.session()),
         };
         let result = work(session);
         self.in_transaction.store(session.in_transaction(), Ordering::Relaxed);

@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn it_begins_also_if_the_first_who_waits_for_it_gives_up() {
         let session = AsyncRowSession::new(Arc::new(RowStore::new(None, RowSettings::default())));
-        let mut holder = session.store().database().unwrap().session();
+        let mut holder = session.store().engine().unwrap().session();
         for sql in ["CREATE TABLE t (k BIGINT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "BEGIN", "DELETE FROM t"] {
             holder.execute(sql, &[]).unwrap();
         }

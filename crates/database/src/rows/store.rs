@@ -162,7 +162,7 @@ impl RowStore {
     ///
     /// # Errors
     /// As [`RowStore::recover`].
-    pub fn database(&self) -> Result<Arc<RowEngine>> {
+    pub fn engine(&self) -> Result<Arc<RowEngine>> {
         self.recovered(&Interrupt::new(None))?;
         let mut state = self.state.lock();
         match &*state {

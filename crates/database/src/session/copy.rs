@@ -8,14 +8,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName, Statement as Ast};
-use thermocline_compute::QueryStream;
+use thermocline_compute::EngineStream;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::folded;
 use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{TableDefinition, write_identifier};
 use thermocline_transactions::types::{DataType, Value, ValueRef, parse_text};
-use thermocline_transactions::{Class, Error, Result as RowResult};
+use thermocline_types::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
 use super::dispatch::Dispatch;
@@ -53,7 +53,7 @@ impl Session {
         statement: &Statement,
         streams: Streams,
         interrupt: &Arc<Interrupt>,
-    ) -> Result<QueryStream> {
+    ) -> Result<EngineStream> {
         let Some(Ast::Copy { source, to, target, options, legacy_options, .. }) = statement.ast() else {
             return user_err!(Syntax, "expected COPY");
         };
@@ -73,7 +73,7 @@ impl Session {
                     .await?
             }
         };
-        self.answer(&StatementResult { affected, ..StatementResult::default() })
+        self.streamed(&StatementResult { affected, ..StatementResult::default() })
     }
 
     async fn copy_to(

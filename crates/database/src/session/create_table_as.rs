@@ -3,12 +3,12 @@ use std::sync::Arc;
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, CreateTable, Ident, Statement as Ast, TableConstraint};
-use thermocline_compute::QueryStream;
+use thermocline_compute::EngineStream;
 use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
 use thermocline_transactions::sql::define;
-use thermocline_transactions::{Class, Error, Result as RowResult};
+use thermocline_types::{Class, Error, Result as RowResult};
 
 use super::dispatch::Dispatch;
 use super::insert::{load_all, of_texts};
@@ -33,7 +33,7 @@ impl Session {
         &self,
         statement: Statement,
         interrupt: &Arc<Interrupt>,
-    ) -> Result<QueryStream> {
+    ) -> Result<EngineStream> {
         let Some((mut table, query)) = parts(&statement)? else { return self.rows(statement, interrupt).await };
         if self.in_transaction() {
             return Err(external(Class::ActiveTransaction.error("a definition is a transaction of its own")));
@@ -85,7 +85,7 @@ impl Session {
             Ok(rows)
         };
         let affected = self.feed((vec![], rows), interrupt, fill).await?;
-        self.answer(&StatementResult { affected, ..StatementResult::default() })
+        self.streamed(&StatementResult { affected, ..StatementResult::default() })
     }
 }
 
@@ -158,7 +158,7 @@ impl Filling {
         table: &TableDefinition,
     ) -> RowResult<Self> {
         session.execute(definition, &[])?;
-        let id = store.database()?.schema().table(&table.name)?.id;
+        let id = store.engine()?.schema().table(&table.name)?.id;
         let made = NewTable { store, name: table.name.clone(), id, is_kept: false };
         let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
         Ok(Self { load: session.load(&table.name, &columns)?, table: made })
@@ -175,7 +175,7 @@ struct NewTable {
 
 impl NewTable {
     fn remove(&self) -> RowResult<()> {
-        let database = self.store.database()?;
+        let database = self.store.engine()?;
         if database.schema().table(&self.name).is_ok_and(|table| table.id == self.id) {
             let mut drop = "DROP TABLE ".to_owned();
             write_identifier(&mut drop, &self.name).map_err(Error::internal)?;

@@ -6,7 +6,7 @@ use arrow::compute::concat_batches;
 use datafusion::common::Result;
 use datafusion::common::format::ExplainStatementOptions;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use thermocline_compute::QueryStream;
+use thermocline_compute::EngineStream;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::Statement as Sql;
 use thermocline_transactions::database::{RowSession, StatementResult};
@@ -28,7 +28,7 @@ use crate::statement::Statement;
 ///
 /// With `ANALYZE`, the statement runs as it would without EXPLAIN, and the measurements follow the plan.
 impl Session {
-    pub(super) async fn explain(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    pub(super) async fn explain(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
         let Some((Sql::Sql(inner, _), options)) = statement.explained() else {
             return self.analytic(statement, interrupt).await;
         };
@@ -55,13 +55,13 @@ impl Session {
                 let explained = statement.part(inner.clone())?;
                 let run = move |session: &mut RowSession| session.execute_source(explained.source(), &[]);
                 match self.rows.statement(interrupt, run).await {
-                    Ok(answer) => self.answer(&with_measured(plan, &answer, started, interrupt)?),
+                    Ok(result) => self.streamed(&with_measured(plan, &result, started, interrupt)?),
                     // It exceeded the limit on rows while it ran.
                     Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
                     Err(error) => Err(error),
                 }
             }
-            Ok(plan) => self.answer(&plan),
+            Ok(plan) => self.streamed(&plan),
             Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
                 let Some(insert) = insert::Plan::of(&statement, &self.row_schema())? else { return Err(error) };
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// The plan of the query, below a line about the INSERT of its rows.
-    async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
+    async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<EngineStream> {
         let explain = insert.query.clone().under_explain(ExplainStatementOptions::default());
         let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
         let way = match self.rows.in_transaction() {
@@ -91,19 +91,19 @@ impl Session {
             .collect();
         let first = RecordBatch::try_new(Arc::clone(&below.schema), first)?;
         let all = concat_batches(&below.schema, [first].iter().chain(&below.batches))?;
-        Ok(self.engine().answer(below.schema, vec![all]))
+        Ok(self.engine().rows_of(below.schema, vec![all]))
     }
 }
 
 /// Appends the measurements of a run to the plan.
 fn with_measured(
     mut plan: StatementResult,
-    answer: &StatementResult,
+    result: &StatementResult,
     started: Instant,
     interrupt: &Interrupt,
 ) -> Result<StatementResult> {
-    let rows = if answer.columns.is_empty() { "rows changed" } else { "rows" };
-    let count = if answer.columns.is_empty() { answer.affected } else { answer.rows.len() as u64 };
+    let rows = if result.columns.is_empty() { "rows changed" } else { "rows" };
+    let count = if result.columns.is_empty() { result.affected } else { result.rows.len() as u64 };
     let time = started.elapsed().as_secs_f64() * 1e3;
     let held = interrupt.held().as_secs_f64() * 1e3;
     for line in [

@@ -2,14 +2,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
+    CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Literal,
 };
 use thermocline_pushdown::user_err;
 use thermocline_syntax::{Statement as Sql, folded};
 use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::{DataType, Value, cast};
-use thermocline_transactions::{Class, Error, Result as RowResult};
+use thermocline_types::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
 use super::prepared_statements::written_type;
@@ -204,7 +204,7 @@ fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()
         };
         let is_text = matches!(expr, Expr::Value(value) if matches!(
             value.value,
-            Written::SingleQuotedString(_) | Written::EscapedStringLiteral(_) | Written::DollarQuotedString(_)
+            Literal::SingleQuotedString(_) | Literal::EscapedStringLiteral(_) | Literal::DollarQuotedString(_)
         ));
         if is_text && !data_type.is_text() {
             let (literal, data_type) = (Box::new(expr.clone()), written_type(*data_type)?);
@@ -235,10 +235,10 @@ fn insert_all(
                     *value = cast(value.as_ref(), *target)?;
                 }
             }
-            let answer = session.execute_source(insert.source(), &values)?;
-            all.affected += answer.affected;
-            if !answer.columns.is_empty() {
-                append(&mut all, &answer)?;
+            let result = session.execute_source(insert.source(), &values)?;
+            all.affected += result.affected;
+            if !result.columns.is_empty() {
+                append(&mut all, &result)?;
             }
         }
     }
@@ -246,12 +246,12 @@ fn insert_all(
 }
 
 /// Appends the rows of RETURNING.
-fn append(all: &mut StatementResult, answer: &StatementResult) -> RowResult<()> {
+fn append(all: &mut StatementResult, result: &StatementResult) -> RowResult<()> {
     if all.columns.is_empty() {
-        all.columns = answer.columns.clone();
-        all.rows = thermocline_transactions::sql::Rows::new(answer.columns.len());
+        all.columns = result.columns.clone();
+        all.rows = thermocline_transactions::sql::Rows::new(result.columns.len());
     }
-    (0..answer.rows.len()).try_for_each(|row| all.rows.push_row(&answer.rows, row))
+    (0..result.rows.len()).try_for_each(|row| all.rows.push_row(&result.rows, row))
 }
 
 fn last_name(name: &ObjectName) -> Option<String> {

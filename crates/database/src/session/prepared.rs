@@ -1,7 +1,7 @@
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::Statement as AnalyticStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};
-use thermocline_compute::QueryStream;
+use thermocline_compute::EngineStream;
 use thermocline_transactions::sql::Prepared;
 use thermocline_transactions::types::DataType as RowType;
 
@@ -35,7 +35,7 @@ impl Session {
         statement.executing(|execute| self.prepared().executed(execute))
     }
 
-    pub(super) async fn prepare(&self, statement: &Statement) -> Result<QueryStream> {
+    pub(super) async fn prepare(&self, statement: &Statement) -> Result<EngineStream> {
         let Some(Ast::Prepare { name, data_types, statement: inner }) = statement.ast() else {
             return plan_err!("expected PREPARE");
         };
@@ -45,7 +45,7 @@ impl Session {
         Ok(self.engine().nothing())
     }
 
-    pub(super) fn deallocate(&self, statement: &Statement) -> Result<QueryStream> {
+    pub(super) fn deallocate(&self, statement: &Statement) -> Result<EngineStream> {
         if let Some(Ast::Deallocate { name, .. }) = statement.ast() {
             self.prepared().remove(name)?;
         }

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use crate::bridge::external;
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, ObjectName, Statement as Ast, UnaryOperator, Value, visit_expressions,
     visit_expressions_mut,
 };
 use parking_lot::Mutex;
-use thermocline_pushdown::{external, user_err};
+use thermocline_pushdown::user_err;
 use thermocline_syntax::{Tokens, folded, parse_type};
 use thermocline_types::{Class, DataType as SqlType};
 
@@ -35,7 +36,7 @@ const VARYING: [&str; 3] = ["gen_random_uuid", "random", "uuid"];
 /// DataFusion would plan a statement once and truncate parameters to the derived types: 2.5 would become the integer 2.
 /// Here, parameters are assigned as in an INSERT, and both engines run an ordinary statement.
 #[derive(Debug, Default)]
-pub(super) struct Prepared(Mutex<HashMap<String, Template>>);
+pub(super) struct PreparedStatements(Mutex<HashMap<String, Template>>);
 
 /// A prepared statement.
 #[derive(Debug, Clone)]
@@ -58,7 +59,7 @@ enum ParameterType {
     Place(SqlType),
 }
 
-impl Prepared {
+impl PreparedStatements {
     /// Stores a statement for EXECUTE, with the derived types of its parameters in `places`.
     ///
     /// # Errors
@@ -85,7 +86,7 @@ impl Prepared {
     /// The prepared statement of a name, with parameters `$1`, `$2`.
     pub(super) fn statement(&self, name: &ObjectName) -> Option<Ast> {
         let named = self.0.lock();
-        named.get(&last_name(name)?).map(|template| (*template.statement).clone())
+        named.get(&only_part(name)?).map(|template| (*template.statement).clone())
     }
 
     /// The statement of EXECUTE, with parameters filled in.
@@ -133,7 +134,7 @@ impl Prepared {
     }
 
     fn filled(&self, name: &ObjectName, given: &[&Expr]) -> Result<Box<Ast>> {
-        let known = last_name(name).and_then(|name| self.0.lock().get(&name).cloned());
+        let known = only_part(name).and_then(|name| self.0.lock().get(&name).cloned());
         let Template { types, parameters, statement, .. } = known.ok_or_else(|| undefined(name))?;
         if parameters != given.len() {
             let message = format!("{name} has {parameters} parameters, and {} are given", given.len());
@@ -191,7 +192,7 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
     });
     // A parameter is one value; a volatile function would give another for each row.
     let varying = visit_expressions(value, |part| match part {
-        Expr::Function(call) => match last_name(&call.name) {
+        Expr::Function(call) => match only_part(&call.name) {
             Some(function) if VARYING.contains(&function.as_str()) => ControlFlow::Break(function),
             _ => ControlFlow::Continue(()),
         },
@@ -299,7 +300,7 @@ fn placeholder(expression: &Expr) -> Option<usize> {
     }
 }
 
-fn last_name(name: &ObjectName) -> Option<String> {
+fn only_part(name: &ObjectName) -> Option<String> {
     match name.0.as_slice() {
         [name] => name.as_ident().map(folded),
         _ => None,

@@ -8,13 +8,13 @@ use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_compute::{
-    AnalyticEngine, CurrentQuery, QueryContext, QueryResult, QuerySettings, QueryStream as Rows, StatementOptions,
+    AnalyticEngine, CurrentQuery, EngineStream, QueryContext, QueryResult, QuerySettings, StatementOptions,
 };
 use thermocline_pushdown::user_err;
 use thermocline_transactions::database::{RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::Schema;
-use thermocline_transactions::{Class, Error as SqlError};
+use thermocline_types::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::copy::Streams;
@@ -22,7 +22,7 @@ use super::database::Database;
 use super::describe::describe;
 use super::dispatch::{Dispatch, Names, needs_no_rows};
 use super::insert;
-use super::prepared_statements::Prepared;
+use super::prepared_statements::PreparedStatements;
 use super::stream::QueryStream;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
@@ -65,7 +65,7 @@ struct Shared {
     /// Settings of the session.
     settings: Arc<Mutex<SessionSettings>>,
     /// Prepared statements of the session.
-    prepared: Prepared,
+    prepared: PreparedStatements,
     /// The running query of the analytic engine.
     current: CurrentQuery,
 }
@@ -75,7 +75,8 @@ impl Session {
     pub(crate) fn new(database: Database) -> Self {
         let rows = AsyncRowSession::new(Arc::clone(database.rows()));
         let settings = Arc::new(Mutex::new(database.own_settings().session()));
-        let shared = Shared { database, settings, prepared: Prepared::default(), current: CurrentQuery::default() };
+        let shared =
+            Shared { database, settings, prepared: PreparedStatements::default(), current: CurrentQuery::default() };
         Self { rows, shared: Arc::new(shared) }
     }
 
@@ -111,7 +112,7 @@ impl Session {
         &self.shared.settings
     }
 
-    pub(super) fn prepared(&self) -> &Prepared {
+    pub(super) fn prepared(&self) -> &PreparedStatements {
         &self.shared.prepared
     }
 
@@ -204,7 +205,7 @@ impl Session {
     pub async fn stream_with(&self, statement: Statement, streams: Streams) -> Result<QueryStream, Error> {
         let written = statement.written();
         match self.begin(statement, streams).await {
-            Ok(Rows { schema, rows, has_rows, affected, .. }) => {
+            Ok(EngineStream { schema, rows, has_rows, affected, .. }) => {
                 let session = self.clone();
                 let rows = rows.then(move |batch| {
                     let (session, written) = (session.clone(), written.clone());
@@ -224,7 +225,7 @@ impl Session {
         error.explained(&statement.text, statement.at, self)
     }
 
-    async fn begin(&self, statement: Statement, streams: Streams) -> Result<Rows> {
+    async fn begin(&self, statement: Statement, streams: Streams) -> Result<EngineStream> {
         // One interrupt for both engines; the timeout starts now.
         let interrupt = Arc::new(Interrupt::new(self.own().lock().statement_timeout));
         let statement = match self.executed(statement) {
@@ -297,15 +298,15 @@ impl Session {
         result
     }
 
-    pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
+    pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
         // Queries routed here have no alternative in the analytic engine.
         let run = move |session: &mut RowSession| session.execute_unbounded(statement.source(), &[]);
-        let answer = self.rows.statement(interrupt, run).await?;
-        self.answer(&answer)
+        let result = self.rows.statement(interrupt, run).await?;
+        self.streamed(&result)
     }
 
     /// Writes a backup into a new directory.
-    async fn backup(&self, into: &Path) -> Result<Rows> {
+    async fn backup(&self, into: &Path) -> Result<EngineStream> {
         if self.in_transaction() {
             return user_err!(ActiveTransaction, "BACKUP is not possible inside a transaction");
         }
@@ -317,14 +318,14 @@ impl Session {
         Ok(self.engine().nothing())
     }
 
-    pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
+    pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
         let asked = statement.clone();
-        let answer = self.rows.statement(interrupt, move |session| {
+        let result = self.rows.statement(interrupt, move |session| {
             session.prepare(asked.source())?;
             session.execute_source(asked.source(), &[])
         });
-        match answer.await {
-            Ok(answer) => self.answer(&answer),
+        match result.await {
+            Ok(result) => self.streamed(&result),
             Err(error) if is_beyond_rows(&error) => {
                 match self.analytic(statement.clone(), interrupt).await {
                     // Too large for the row engine, but the analytic engine cannot plan it.
@@ -343,19 +344,19 @@ impl Session {
         statement: Statement,
         interrupt: &Arc<Interrupt>,
         why: DataFusionError,
-    ) -> Result<Rows> {
-        let answer = self.rows.statement(interrupt, move |session| {
+    ) -> Result<EngineStream> {
+        let result = self.rows.statement(interrupt, move |session| {
             session.prepare(statement.source())?;
             session.execute_unbounded(statement.source(), &[])
         });
-        match answer.await {
-            Ok(answer) => self.answer(&answer),
+        match result.await {
+            Ok(result) => self.streamed(&result),
             Err(error) if is_beyond_rows(&error) => Err(why),
             Err(error) => Err(error),
         }
     }
 
-    async fn insert(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
+    async fn insert(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
         let asked = statement.clone();
         let prepared = self.rows.run(move |session| session.prepare(asked.source())).await;
         match prepared {
@@ -370,7 +371,7 @@ impl Session {
     }
 
     /// Runs the query of an INSERT in the analytic engine.
-    async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<Rows> {
+    async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
         let mut rows = self.analytic(plan.query.clone(), interrupt).await?;
         if let Some(texts) = plan.query_of_texts(&rows.schema)? {
             rows = self.analytic(texts, interrupt).await?;
@@ -391,7 +392,7 @@ impl Session {
             }
         };
         let run = move |session: &mut RowSession| plan.run(session, &one, &batches);
-        self.answer(&self.rows.statement(interrupt, run).await?)
+        self.streamed(&self.rows.statement(interrupt, run).await?)
     }
 
     /// Loads the rows of a query, whose first batches have arrived, while it runs.
@@ -399,21 +400,21 @@ impl Session {
         &self,
         plan: insert::Plan,
         one: Statement,
-        (first, rows): (Vec<RecordBatch>, Rows),
+        (first, rows): (Vec<RecordBatch>, EngineStream),
         interrupt: &Arc<Interrupt>,
-    ) -> Result<Rows> {
+    ) -> Result<EngineStream> {
         let schema = Arc::clone(&rows.schema);
         let begin = move |session: &mut RowSession| plan.load(session, &one, &schema);
         let load = self.rows.statement(interrupt, begin).await?;
         let affected = self.feed((first, rows), interrupt, move |batches| insert::load_all(load, batches)).await?;
-        self.answer(&StatementResult { affected, ..StatementResult::default() })
+        self.streamed(&StatementResult { affected, ..StatementResult::default() })
     }
 
     /// Passes the rows of a query, whose first batches have arrived, to `load`, which runs on its own thread while the
     /// query continues. Returns the number of rows that `load` returns.
     pub(super) async fn feed(
         &self,
-        (first, mut rows): (Vec<RecordBatch>, Rows),
+        (first, mut rows): (Vec<RecordBatch>, EngineStream),
         interrupt: &Arc<Interrupt>,
         load: impl FnOnce(Receiver<Option<RecordBatch>>) -> thermocline_transactions::Result<u64> + Send + 'static,
     ) -> Result<u64> {
@@ -437,13 +438,13 @@ impl Session {
         loaded
     }
 
-    fn describe(&self, name: &str) -> Result<Rows> {
+    fn describe(&self, name: &str) -> Result<EngineStream> {
         let schema = self.rows.schema();
         let columns = describe(schema.table(name).map_err(external)?)?;
-        Ok(self.engine().answer(columns.schema(), vec![columns]))
+        Ok(self.engine().rows_of(columns.schema(), vec![columns]))
     }
 
-    pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<Rows> {
+    pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<EngineStream> {
         // The statement may have been stopped in the row engine.
         interrupt.check().map_err(external)?;
         let text = Arc::clone(&statement.text);
@@ -451,12 +452,12 @@ impl Session {
         self.engine().stream(statement, &self.options(interrupt.deadline())).await
     }
 
-    pub(super) fn answer(&self, answer: &StatementResult) -> Result<Rows> {
-        let mut stream = match batches(answer)? {
-            Some((schema, batches)) => self.engine().answer(schema, batches),
+    pub(super) fn streamed(&self, result: &StatementResult) -> Result<EngineStream> {
+        let mut stream = match batches(result)? {
+            Some((schema, batches)) => self.engine().rows_of(schema, batches),
             None => self.engine().nothing(),
         };
-        stream.affected = (!stream.has_rows).then_some(answer.affected);
+        stream.affected = (!stream.has_rows).then_some(result.affected);
         Ok(stream)
     }
 }
@@ -523,7 +524,7 @@ mod tests {
         let session = Database::in_memory().await.unwrap().session();
         session.run("CREATE TABLE t (k BIGINT PRIMARY KEY)").await.unwrap();
         session.run("INSERT INTO t VALUES (1)").await.unwrap();
-        let mut holder = session.rows.store().database().unwrap().session();
+        let mut holder = session.rows.store().engine().unwrap().session();
         for sql in ["BEGIN", "DELETE FROM t"] {
             holder.execute(sql, &[]).unwrap();
         }

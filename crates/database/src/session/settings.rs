@@ -2,18 +2,18 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::common::Result;
-use thermocline_compute::QueryStream;
-use thermocline_pushdown::external;
+use thermocline_compute::EngineStream;
 use thermocline_types::Class;
 
 use super::session::Session;
+use crate::bridge::external;
 use crate::error::Error;
 use crate::settings::{Name, SettingRow, Values};
 use crate::statement::{Change, SettingStatement};
 
 /// `SET`, `RESET`, `SHOW` and `ALTER DATABASE`.
 impl Session {
-    pub(super) fn setting(&self, statement: &SettingStatement) -> Result<QueryStream> {
+    pub(super) fn setting(&self, statement: &SettingStatement) -> Result<EngineStream> {
         match statement {
             SettingStatement::Session(change) => self.change(change)?,
             SettingStatement::AlterDatabase(change) => self.database().own_settings().alter(change)?,
@@ -76,11 +76,11 @@ impl Session {
         Ok(())
     }
 
-    fn texts(&self, columns: &[(&str, Vec<String>)]) -> Result<QueryStream> {
+    fn texts(&self, columns: &[(&str, Vec<String>)]) -> Result<EngineStream> {
         let arrays =
             columns.iter().map(|(name, values)| (*name, Arc::new(StringArray::from_iter_values(values)) as ArrayRef));
         let rows = RecordBatch::try_from_iter(arrays)?;
-        Ok(self.engine().answer(rows.schema(), vec![rows]))
+        Ok(self.engine().rows_of(rows.schema(), vec![rows]))
     }
 }
 

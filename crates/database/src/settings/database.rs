@@ -4,13 +4,13 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::Result;
 use parking_lot::Mutex;
 use thermocline_compute::AnalyticEngine;
-use thermocline_pushdown::external;
 use thermocline_types::{Class, Scope};
 
 use super::file::SettingsFile;
 use super::name::Name;
 use super::session::SessionSettings;
 use super::values::{Source, Values};
+use crate::bridge::external;
 use crate::rows::RowStore;
 use crate::statement::Change;
 

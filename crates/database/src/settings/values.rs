@@ -3,11 +3,11 @@ use std::collections::BTreeMap;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionConfig;
 use thermocline_compute::{EngineSettings, QuerySettings, default_config};
-use thermocline_pushdown::external;
 use thermocline_types::Class;
 
 use super::name::Name;
 use super::session::SessionSettings;
+use crate::bridge::external;
 use crate::error::Error;
 use crate::rows::RowSettings;
 

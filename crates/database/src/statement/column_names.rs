@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 use thermocline_syntax::folded;
-use thermocline_transactions::Class;
 use thermocline_transactions::sql::output_name;
+use thermocline_types::Class;
 
 use super::headings::{is_many, select};
 use super::sort_keys::separate_sort_keys;

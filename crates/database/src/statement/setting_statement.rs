@@ -5,12 +5,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
-use thermocline_pushdown::external;
 use thermocline_syntax::Tokens;
 use thermocline_types::Class;
 
 use super::parsed::Parsed;
 use super::statement::Statement;
+use crate::bridge::external;
 
 /// A statement about settings.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     WindowType,
 };
 use thermocline_syntax::folded;
-use thermocline_transactions::{Class, Error};
+use thermocline_types::{Class, Error};
 
 use crate::bridge::external;
 

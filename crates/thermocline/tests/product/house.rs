@@ -1,5 +1,5 @@
-//! House rules that the compiler does not check: dependencies between crates, names in the documentation, and packages
-//! that may occur in `Cargo.lock` only once.
+//! House rules that the compiler does not check: dependencies between crates, the order of rooms within a crate, where
+//! SQL is parsed, links of the documentation, packages that may occur in `Cargo.lock` only once, and paths of machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,15 +9,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Each crate and the crates of ours that it may depend on. `docs/architecture.md` says why.
+/// Each crate and the crates of ours that it depends on, also in its tests. `docs/architecture.md` says why.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("syntax", &[]),
     ("lua", &[]),
     ("pushdown", &["types"]),
-    ("cache", &["pushdown", "types"]),
-    ("formats", &["pushdown", "types"]),
-    ("storage", &["formats", "pushdown", "types"]),
+    ("cache", &["pushdown"]),
+    ("formats", &["pushdown"]),
+    ("storage", &["formats", "pushdown"]),
     ("catalog", &["storage", "formats", "pushdown", "types"]),
     ("dialect", &["pushdown", "syntax", "types"]),
     ("compute", &["catalog", "dialect", "cache", "storage", "formats", "pushdown", "syntax", "types"]),
@@ -27,13 +27,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("durability", &["statements", "tables", "machine", "types"]),
     ("procedures", &["statements", "tables", "machine", "lua", "syntax", "types"]),
     ("transactions", &["procedures", "durability", "statements", "tables", "machine", "syntax", "types"]),
-    ("simulator", &["transactions", "procedures", "durability", "statements", "tables", "machine", "lua", "types"]),
-    ("database", &["transactions", "compute", "catalog", "dialect", "formats", "pushdown", "syntax", "types"]),
+    ("simulator", &["transactions", "procedures", "durability", "statements", "tables", "machine", "types"]),
+    ("database", &["transactions", "compute", "catalog", "dialect", "pushdown", "syntax", "types"]),
     ("workloads", &["database", "compute", "dialect", "transactions", "pushdown"]),
-    (
-        "thermocline",
-        &["workloads", "database", "compute", "transactions", "cache", "storage", "formats", "pushdown", "types"],
-    ),
+    ("thermocline", &["workloads", "database", "compute", "transactions", "storage", "formats", "pushdown"]),
 ];
 
 /// Names of our crates in all of a manifest's tables of dependencies, those of tests and of targets among them.
@@ -48,6 +45,8 @@ fn dependencies(manifest: &str) -> Vec<String> {
             found.extend(name.strip_prefix(".thermocline-").map(str::to_owned));
         } else if is_dependency && let Some(rest) = line.strip_prefix("thermocline-") {
             found.push(rest.split(['.', ' ', '=']).next().unwrap().to_owned());
+        } else if is_dependency && let Some((_, rest)) = line.split_once("package = \"thermocline-") {
+            found.push(rest.split('"').next().unwrap().to_owned());
         }
     }
     found
@@ -67,6 +66,53 @@ fn dependencies_point_downwards() {
         let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
         let wrong = reversed(&name, &manifest);
         assert!(wrong.is_empty(), "crate {name} must not depend on {wrong:?}");
+        let found = dependencies(&manifest);
+        let (_, allowed) = MAY_KNOW.iter().find(|(known, _)| *known == name).unwrap();
+        let unused: Vec<_> = allowed.iter().filter(|known| !found.iter().any(|found| found == *known)).collect();
+        assert!(unused.is_empty(), "crate {name} does not depend on {unused:?} any more");
+    }
+}
+
+/// Dependencies of manifests that no code of the crate names.
+#[test]
+fn dependencies_are_used() {
+    let mut unused = vec![];
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        let (mut product, mut tests) = (String::new(), String::new());
+        collect(&path.join("src"), &mut product);
+        for folder in ["src", "tests", "benches"].map(|folder| path.join(folder)) {
+            collect_with_tests(&folder, &mut tests);
+        }
+        let mut table = "";
+        for line in manifest.lines() {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                table = name;
+            }
+            let code = match table {
+                "dependencies" => &product,
+                "dev-dependencies" => &tests,
+                _ => continue,
+            };
+            let Some((name, _)) = line.split_once(['.', ' ']).filter(|_| line.contains('=')) else { continue };
+            if !has_word(code, &name.replace('-', "_")) {
+                unused.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "{unused:#?}");
+}
+
+/// The code of a folder's files, with tests; nothing if there is no such folder.
+fn collect_with_tests(folder: &Path, code: &mut String) {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_with_tests(&path, code);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            code.push_str(&fs::read_to_string(path).unwrap());
+        }
     }
 }
 
@@ -104,16 +150,16 @@ fn a_reversed_dependency_is_noticed() {
         "[dependencies]\n[lints]\nworkspace = true\n[dev-dependencies]\nthermocline-compute = { path = \"../compute\" }\n",
         "[target.'cfg(unix)'.dependencies]\nthermocline-compute.workspace = true\n",
         "[build-dependencies.thermocline-compute]\nworkspace = true\n",
+        "[dependencies]\nengine = { package = \"thermocline-compute\", path = \"../compute\" }\n",
     ] {
         assert_eq!(reversed("storage", manifest), ["compute"], "{manifest}");
     }
 }
 
-/// Crates without DataFusion.
-const WITHOUT_DATAFUSION: [&str; 11] = [
+/// Crates without DataFusion, and without crates of ours that have it.
+const WITHOUT_DATAFUSION: [&str; 10] = [
     "types",
     "syntax",
-    "cache",
     "lua",
     "machine",
     "tables",
@@ -129,6 +175,8 @@ fn who_knows_no_plan_links_no_datafusion() {
     for name in WITHOUT_DATAFUSION {
         let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
         assert!(!manifest.contains("datafusion"), "crate {name} is below plans");
+        let above = dependencies(&manifest).into_iter().find(|known| !WITHOUT_DATAFUSION.contains(&known.as_str()));
+        assert_eq!(above, None, "crate {name} is below plans");
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Shared {
 
 impl fmt::Debug for RowEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("identity", &self.shared.identity).finish_non_exhaustive()
+        f.debug_struct("RowEngine").field("identity", &self.shared.identity).finish_non_exhaustive()
     }
 }
 

@@ -79,7 +79,7 @@ enum Command {
 
 impl fmt::Debug for RowSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("commands", &self.commands.count()).finish_non_exhaustive()
+        f.debug_struct("RowSession").field("commands", &self.commands.count()).finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,7 @@ const SEGMENT_SHIFT: u32 = 32;
 const DEPTH_MAX: u32 = 24;
 
 /// Keys of fixed length beyond this are kept in slabs like those of variable length.
-pub const PACKED_BYTES_MAX: usize = 32;
+const PACKED_BYTES_MAX: usize = 32;
 
 /// A key and a value without padding: 12 bytes for a key of 8.
 #[derive(Debug, Clone, Copy)]
