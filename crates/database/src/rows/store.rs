@@ -218,7 +218,7 @@ impl RowStore {
         Some(database.snapshot_status())
     }
 
-    /// The database's directory; `None` if rows are in memory only.
+    /// The database's files; `None` if rows are in memory only.
     pub const fn files(&self) -> Option<&DatabaseFiles> {
         self.files.as_ref()
     }

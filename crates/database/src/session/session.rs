@@ -38,14 +38,16 @@ const BATCHES_AHEAD: usize = 2;
 /// A session of a database.
 ///
 /// ```text
-///  Statement --Names::dispatch--> Rows -----------------> row engine
-///                              RowsFirst ------------> row engine, or "not here" --+
-///                              Insert: VALUES -------> row engine                  |
-///                                      a query ------> analytic engine --rows--> row engine, all or none
-///                              Analytic -------------> analytic engine <-----------+
-///                              Copy -----------------> a file's rows --> row engine, or a query's rows --> a file
-///                              CreateTableAs --------> analytic engine --rows--> row engine: table and rows, or none
+///  Statement --Names::dispatch--> Rows -----------> row engine
+///                              RowsFirst ------> row engine --not here--> analytic engine
+///                              Insert ---------> row engine --not here--> analytic engine --rows--> row engine
+///                                                                         its query                 all or none
+///                              Analytic -------> analytic engine
+///                              Copy -----------> a file's rows --> row engine, or a query's rows --> a file
+///                              CreateTableAs --> analytic engine --rows--> row engine: table and rows, or none
 /// ```
+///
+/// Not drawn: settings, BACKUP, EXPLAIN, DESCRIBE, PREPARE and DEALLOCATE.
 ///
 /// A statement moves to the analytic engine only before any of it has run, or if it is a query. The row engine also
 /// answers "not here" to a query outside a transaction that reads many rows
@@ -298,7 +300,7 @@ impl Session {
     }
 
     pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
-        // Queries routed here have no alternative in the analytic engine.
+        // Statements dispatched here have no alternative in the analytic engine.
         let run = move |session: &mut RowSession| session.execute_unbounded(statement.source(), &[]);
         let answer = self.rows.statement(interrupt, run).await?;
         self.answer(&answer)

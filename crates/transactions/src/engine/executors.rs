@@ -23,7 +23,7 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::worker::Worker;
 
-/// Options of an engine.
+/// Options of [`Executors`].
 pub struct Options {
     /// Maximum requests that wait for a partition; more are refused with 40001.
     pub queue_length: usize,
@@ -68,7 +68,7 @@ impl<P: Program + ?Sized> Executors<P> {
         Ok(engine)
     }
 
-    /// A client of the engine.
+    /// A client of the executors.
     pub fn client(&self) -> Client<P> {
         Client::new(Arc::clone(&self.shared))
     }
@@ -111,7 +111,7 @@ impl<P: Program + ?Sized> Executors<P> {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// Runs all queued requests, then returns the partitions; fewer if a bug or the log has stopped the engine.
+    /// Runs all queued requests, then returns the partitions; fewer if a bug or the log has stopped the executors.
     pub fn stop(mut self) -> Vec<Member> {
         self.join()
     }

@@ -334,8 +334,8 @@ impl HashMap {
         })
     }
 
-    /// Looks up many keys in steps that each wait for memory once, not once per key. Calls `found` with each value, in
-    /// order.
+    /// Looks up many keys in steps that each wait for memory once, not once per key; keys in slabs are looked up one by
+    /// one. Calls `found` with each value, in order.
     pub fn get_all(&self, keys: &Keys, mut found: impl FnMut(Option<u32>)) {
         fn packed<const W: usize>(
             hasher: &FixedState,
