@@ -1,3 +1,5 @@
+//! Start, recovery and end of a database's row engine.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;

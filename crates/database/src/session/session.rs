@@ -1,3 +1,5 @@
+//! The session: its statements, their engines, and rows on their way from one engine to the other.
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,3 +1,5 @@
+//! One statement of a script: tree, original text with position, and statements made from its parts.
+
 use std::path::Path;
 use std::sync::Arc;
 

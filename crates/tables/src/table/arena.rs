@@ -1,3 +1,5 @@
+//! Slots of one size, in arenas that go when they become empty.
+
 use std::ops::Range;
 
 use super::budget::{Budget, Full, Growth};

@@ -1,3 +1,5 @@
+//! Start and end of the partitions' threads.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;

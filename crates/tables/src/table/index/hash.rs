@@ -1,3 +1,5 @@
+//! Hash maps from keys to row numbers, for hash indexes, in segments that split.
+
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
