@@ -20,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! Deliberately left out: rows, partitions and the log (`thermocline-transactions`), external tables
-//! (`thermocline-compute`), and network listeners.
+//! Left out: rows and partitions (`thermocline-tables`), the log (`thermocline-durability`), external tables
+//! (`thermocline-catalog`), and network listeners.
 
 mod arrow;
 mod bridge;

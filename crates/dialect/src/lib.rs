@@ -7,7 +7,7 @@
 //! Each rule corrects one difference between PostgreSQL and DataFusion's planner or optimizer, described in its
 //! documentation. `docs/sql.md` lists the remaining differences.
 //!
-//! Deliberately left out: table catalogs and plan execution (`thermocline-compute`).
+//! Left out: external tables (`thermocline-catalog`), and the execution of plans (`thermocline-compute`).
 
 pub mod rules;
 mod text;

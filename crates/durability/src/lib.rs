@@ -7,7 +7,7 @@
 //! rows --> snapshot -----------+             backup, check
 //! ```
 //!
-//! Left out: the threads that drive the log and snapshots of a running database, and the execution of logged commands
+//! Left out: the thread that takes snapshots of a running database, and the execution of logged commands
 //! (`thermocline-transactions`).
 
 pub mod backup;

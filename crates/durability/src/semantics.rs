@@ -1,3 +1,5 @@
+//! Versions of the meaning of logged commands, named in logs and snapshots.
+
 use std::fmt;
 
 /// A version of the engine's semantics: of what rows a statement or a procedure leaves.

@@ -11,7 +11,7 @@
 //! wherever it is decoded.
 //!
 //! Left out: the location of objects (`thermocline-storage`), and the columns of a table made of many objects
-//! (`thermocline-compute`).
+//! (`thermocline-catalog`).
 
 mod arrow_types;
 pub mod csv;

@@ -39,7 +39,7 @@ pub(crate) fn arithmetic_functions() -> &'static [Arc<ScalarUDF>] {
     FUNCTIONS.as_slice()
 }
 
-/// The function that stands for the operator over integers; `None` for those that do not wrap around.
+/// The function that stands for the operator over integers or decimals; `None` for an operator that is not arithmetic.
 pub fn checked(operator: Operator) -> Option<&'static Arc<ScalarUDF>> {
     let [add, subtract, multiply, divide, remainder] = &*FUNCTIONS;
     match operator {

@@ -33,11 +33,12 @@
 //! | decoded fragments and schemas | memory, least recently used out ([`NodeConfig::contents_bytes_max`]) | others push them out |
 //! | CSV split points | memory, least recently used out ([`NodeConfig::descriptions_bytes_max`]) | others push them out |
 //! | requests, answers on their way | memory ([`NodeConfig::budget_bytes`]) | the answer ends |
-//! | index objects | [`NodeConfig::index_directory`] | dropped; of another version, they are not used |
+//! | index objects | [`NodeConfig::index_directory`] | dropped, or replaced by the index of the object's next version; those of an older version are not used |
 //! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends or is dropped, or its connection answers no pings ([`NodeConfig::keepalive`]) |
 //! | speeds and selectivities of fragments | memory, per shape | a minute for speeds; others push them out |
 //!
-//! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
+//! Left out: tables (`thermocline-catalog`), caches (`thermocline-cache`), and the choice of a partition's route
+//! (`thermocline-compute`).
 
 mod blocking;
 mod budget;

@@ -13,7 +13,7 @@
 //! # Ok::<(), thermocline_types::Error>(())
 //! ```
 //!
-//! Left out: storage of rows and index keys (`thermocline-transactions`), and columns (`thermocline-pushdown`).
+//! Left out: rows and index keys (`thermocline-tables`), and columns of plans (`thermocline-pushdown`).
 
 mod calendar;
 mod cast;

@@ -1,3 +1,5 @@
+//! The schema `public`: external tables, views, and the tables of another engine.
+
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;

@@ -30,7 +30,7 @@ use crate::settings::{EngineSettings, QuerySettings};
 const CATALOG: &str = "thermocline";
 /// Schema of users' tables.
 pub(super) const SCHEMA: &str = "public";
-/// Schema of what the database says of itself.
+/// Schema of the system tables.
 pub(super) const SYSTEM: &str = "system";
 
 /// A rule that looks at what the planner has made of a statement.
@@ -61,7 +61,7 @@ pub fn default_config(threads: Option<usize>) -> SessionConfig {
         .with_information_schema(true)
         .with_target_partitions(threads);
     config.options_mut().extensions.insert(QuerySettings::default());
-    // Without any, TIMESTAMP WITH TIME ZONE would be a type that has none.
+    // Without a zone here, DataFusion would give TIMESTAMP WITH TIME ZONE a type without one.
     config.options_mut().execution.time_zone = Some(UTC.to_owned());
     // As `register_operators` has it.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
@@ -105,8 +105,8 @@ pub(super) fn base_state(
     public: Arc<dyn SchemaProvider>,
     system: Arc<dyn SchemaProvider>,
 ) -> Result<SessionState> {
-    // What depends on how a statement is written, literals and decimals before types are coerced, the others on
-    // what coercion gave.
+    // Before types are coerced: rules that need a statement's expressions as written, such as those of literals and
+    // decimals. After it: rules that need the coerced types.
     let mut rules = before_coercion();
     rules.extend(Analyzer::new().rules);
     let after: [Rule; 12] = [

@@ -1,3 +1,5 @@
+//! Measurement of the share of its cores that this process uses.
+
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};

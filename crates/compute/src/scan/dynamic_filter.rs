@@ -1,5 +1,5 @@
-//! Filters that hash joins make while a query runs: the range, the list, or a Bloom filter of their
-//! build keys.
+//! Filters that operators above make while a query runs: hash joins the range, the list, the set or a Bloom filter of
+//! their build keys, a top-K its bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The plan of a scan as bytes, for another process that has the same table.
+//! The plan of a scan as bytes, for another process that has the same table. Nothing in this program sends one yet:
+//! clusters are not built.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ impl Group {
         self.0.iter().map(|work| work.partition.stored_bytes(columns)).sum()
     }
 
-    /// The only partition, if it has to be asked for alone.
+    /// The partition of a group of one; the group itself if it has several.
     pub(super) fn into_single(mut self) -> Result<Work, Self> {
         match self.0.pop() {
             Some(work) if self.0.is_empty() => Ok(work),

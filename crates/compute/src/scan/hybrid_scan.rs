@@ -78,8 +78,8 @@ impl HybridScanExec {
         Self::of(ScanPlan::new(table, snapshot, output, predicate, config, query)?)
     }
 
-    /// The scan as bytes, for another process that has the same table. Filters that operators above make while the query
-    /// runs are no part of it: they only save work.
+    /// The scan as bytes, for another process that has the same table. Filters that operators above make while the
+    /// query runs are no part of it: they only save work.
     ///
     /// # Errors
     /// If the fragment has no encoding.
@@ -87,8 +87,8 @@ impl HybridScanExec {
         encode(&self.scan)
     }
 
-    /// The scan that [`HybridScanExec::encode`] made bytes of, to be run by `query`, with the storages, the cache and the
-    /// settings of its database.
+    /// The scan that [`HybridScanExec::encode`] made bytes of, to be run by `query`, with the storages, the cache and
+    /// the settings of its database.
     ///
     /// # Errors
     /// If the bytes are no scan, the database has no such table or one with other columns, or an object has another

@@ -17,8 +17,8 @@ pub(super) fn pushdown_pays(scan: &ScanPlan, object: &PlannedObject, partition: 
     scan.may_push(object) && pays && (!scan.link_is_free() || pays_without_link(scan))
 }
 
-/// Whether a fragment pays at a node in this process: if its answer is next to nothing, that is, has
-/// at most this many bytes per row read, as far as executions have shown.
+/// Whether a fragment pays where no link is crossed: if its answer is next to nothing, that is, has at most
+/// `ANSWER_BYTES_PER_ROW_MAX`, as far as executions have shown.
 fn pays_without_link(scan: &ScanPlan) -> bool {
     const ANSWER_BYTES_PER_ROW_MAX: f64 = 0.25;
     let observed = scan.query().resources().experience.observed(scan.shape(), scan.expected(), None).answer_bytes;

@@ -23,8 +23,8 @@ use crate::learning::{Expected, Shape};
 use crate::query::QueryContext;
 use crate::settings::QuerySettings;
 
-/// What a scan reads and computes, without any state of its execution. The operator ([`HybridScanExec`]), the router
-/// and the run are made from it.
+/// What a scan reads and computes, and for which query. Routes, segments and counters of an execution are not in it:
+/// the operator ([`HybridScanExec`]), the router and the run are made from it.
 ///
 /// [`HybridScanExec`]: super::HybridScanExec
 #[derive(Debug, Clone)]
@@ -218,7 +218,8 @@ impl ScanPlan {
         Ok(Self::over(Arc::new(source), fragment, query))
     }
 
-    /// A scan of which all is known: the needed `columns` of partitions, in the order of the table's, through `fragment`.
+    /// A scan of which all is known: the needed `columns` of partitions, in the order of the table's, through
+    /// `fragment`.
     ///
     /// # Errors
     /// If an object has a column that cannot be read, or the fragment does not fit.
@@ -280,8 +281,8 @@ impl ScanPlan {
         Ok(Self { fetch, closed: copied, ..scan })
     }
 
-    /// The scan, of which each output partition stops after `limit` rows. The fragment stops as well where it then still
-    /// travels.
+    /// The scan, of which each output partition stops after `limit` rows. The fragment stops as well where it then
+    /// still travels.
     ///
     /// # Errors
     /// If the fragment takes no limit.
@@ -299,8 +300,8 @@ impl ScanPlan {
         Self { not_pushed: Some(reason.into()), ..self.clone() }
     }
 
-    /// The scan of `partitions` alone, which are some of its own and those of `set`, with filters of joins: `there` runs
-    /// at storage under `shape`, and `here` over rows that are here, if it is another.
+    /// The scan of `partitions` alone, which are some of its own and those of `set`, with filters of joins: `there`
+    /// runs at storage under `shape`, and `here` over rows that are here, if it is another.
     pub(super) fn narrowed(&self, narrowing: Narrowing) -> Self {
         let Narrowing { partitions, set, plain, there, mut here, mut shape } = narrowing;
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });

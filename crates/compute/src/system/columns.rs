@@ -1,3 +1,5 @@
+//! Builder of system tables' columns: names, types, and functions from rows to values.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The schema `system`: this engine's tables about itself, and those of others.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

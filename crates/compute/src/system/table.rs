@@ -1,3 +1,5 @@
+//! Tables whose rows are made when a query is planned.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Values of the row engine as Arrow arrays, column by column.
+
 use std::sync::Arc;
 
 use arrow::array::{

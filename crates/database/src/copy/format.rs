@@ -1,3 +1,5 @@
+//! Options of COPY: CSV or text, header, delimiter, NULL, quote and escape.
+
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption};
 use thermocline_types::{Class, Error, Result};
 

@@ -1,3 +1,5 @@
+//! Rows from a stream in PostgreSQL's CSV and text formats, with limits on rows and fields.
+
 use std::io::{ErrorKind, Read};
 
 use thermocline_types::{Class, Error, Result};

@@ -1,3 +1,5 @@
+//! Rows into a stream in PostgreSQL's CSV and text formats.
+
 use std::io::{self, Write};
 
 use thermocline_transactions::Result as RowResult;

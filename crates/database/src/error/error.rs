@@ -1,3 +1,5 @@
+//! The error type of the database: SQLSTATE, message, object, hint, and position in the statement.
+
 use std::fmt;
 
 use datafusion::common::DataFusionError;

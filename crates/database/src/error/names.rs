@@ -1,3 +1,5 @@
+//! Suggestions for misspelt names, by edit distance.
+
 /// The most similar candidate, ignoring case, if it is within a few typing errors: none for names of up to 2
 /// characters, 1 up to 5, 2 up to 8, else 3.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

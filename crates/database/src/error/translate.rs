@@ -1,3 +1,5 @@
+//! Translation of the errors of DataFusion, Arrow, the parser and storage nodes into errors with SQLSTATEs.
+
 use arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;

@@ -1,3 +1,5 @@
+//! Async front of a row session: statements on blocking threads, cancellation, and the state of the transaction.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,5 @@
+//! Notices about replicated tables, whose rows every executor partition copies.
+
 use std::collections::HashMap;
 
 use parking_lot::Mutex;

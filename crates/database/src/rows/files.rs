@@ -1,3 +1,5 @@
+//! The files of a database directory, and its lock.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

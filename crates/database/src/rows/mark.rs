@@ -1,3 +1,5 @@
+//! The file `DB/rows.id`, by which a lost directory of row tables is noticed.
+
 use std::path::{Path, PathBuf};
 
 use thermocline_transactions::disk::{RealDisk, read_file, write_file_whole};

@@ -1,3 +1,5 @@
+//! Batches between the thread of an executor partition, which fills them, and the query that takes them.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;

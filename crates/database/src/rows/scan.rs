@@ -1,3 +1,5 @@
+//! The scan of a row table as an operator of DataFusion's plans.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

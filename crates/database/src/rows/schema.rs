@@ -1,3 +1,5 @@
+//! Row tables by name, for DataFusion.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Settings of the row engine, with their defaults, limits and texts.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The rows that a query reads, of all its row tables as of one moment.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};

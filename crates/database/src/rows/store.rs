@@ -1,3 +1,5 @@
+//! Start, recovery and end of a database's row engine.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -218,7 +220,7 @@ impl RowStore {
         Some(database.snapshot_status())
     }
 
-    /// The database's directory; `None` if rows are in memory only.
+    /// The database's files; `None` if rows are in memory only.
     pub const fn files(&self) -> Option<&DatabaseFiles> {
         self.files.as_ref()
     }

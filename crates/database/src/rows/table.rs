@@ -1,3 +1,5 @@
+//! A row table as a table of DataFusion, whose scans are registered in the query's snapshot.
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 

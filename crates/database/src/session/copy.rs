@@ -1,3 +1,5 @@
+//! COPY in PostgreSQL's form: files to row tables, queries to files.
+
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

@@ -1,3 +1,5 @@
+//! CREATE TABLE AS for row tables: a definition, and a load of the rows of a query.
+
 use std::sync::Arc;
 
 use arrow::datatypes::Schema as ArrowSchema;

@@ -1,3 +1,5 @@
+//! DESCRIBE of row tables.
+
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use thermocline_compute::Columns;

@@ -1,4 +1,4 @@
-//! Routing of statements to engines.
+//! Dispatch of statements to engines.
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{

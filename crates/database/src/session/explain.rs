@@ -1,3 +1,5 @@
+//! EXPLAIN of statements that the row engine may run, with measurements for ANALYZE.
+
 use std::sync::Arc;
 use std::time::Instant;
 

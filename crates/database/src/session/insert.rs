@@ -1,3 +1,5 @@
+//! INSERT of the rows of a query that the row engine does not run.
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result};

@@ -1,4 +1,4 @@
-//! Databases, sessions, and the routing of statements to an engine.
+//! Databases, sessions, and the dispatch of statements to an engine.
 
 mod copy;
 mod create_table_as;

@@ -1,3 +1,5 @@
+//! PREPARE, EXECUTE and DEALLOCATE: types of parameters from the engines, and column names of results.
+
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::Statement as AnalyticStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};

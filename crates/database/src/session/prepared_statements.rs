@@ -20,7 +20,7 @@ pub(super) const PARAMETERS_MAX: usize = 65_535;
 const EXECUTED_BYTES_MAX: usize = 16 << 20;
 /// Limit on bytes of a session's prepared statements.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
-/// Estimated bytes of a prepared statement in memory, and for each of its characters.
+/// Estimated bytes of a prepared statement in memory, and for each byte of its text.
 const TEMPLATE_BYTES: usize = 4096;
 const BYTES_PER_CHARACTER: usize = 32;
 /// Volatile functions.

@@ -1,3 +1,5 @@
+//! The session: its statements, their engines, and rows on their way from one engine to the other.
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,14 +40,16 @@ const BATCHES_AHEAD: usize = 2;
 /// A session of a database.
 ///
 /// ```text
-///  Statement --Names::dispatch--> Rows -----------------> row engine
-///                              RowsFirst ------------> row engine, or "not here" --+
-///                              Insert: VALUES -------> row engine                  |
-///                                      a query ------> analytic engine --rows--> row engine, all or none
-///                              Analytic -------------> analytic engine <-----------+
-///                              Copy -----------------> a file's rows --> row engine, or a query's rows --> a file
-///                              CreateTableAs --------> analytic engine --rows--> row engine: table and rows, or none
+///  Statement --Names::dispatch--> Rows -----------> row engine
+///                              RowsFirst ------> row engine --not here--> analytic engine
+///                              Insert ---------> row engine --not here--> analytic engine --rows--> row engine
+///                                                                         its query                 all or none
+///                              Analytic -------> analytic engine
+///                              Copy -----------> a file's rows --> row engine, or a query's rows --> a file
+///                              CreateTableAs --> analytic engine --rows--> row engine: table and rows, or none
 /// ```
+///
+/// Not drawn: settings, BACKUP, EXPLAIN, DESCRIBE, PREPARE and DEALLOCATE.
 ///
 /// A statement moves to the analytic engine only before any of it has run, or if it is a query. The row engine also
 /// answers "not here" to a query outside a transaction that reads many rows
@@ -299,7 +303,7 @@ impl Session {
     }
 
     pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
-        // Queries routed here have no alternative in the analytic engine.
+        // Statements dispatched here have no alternative in the analytic engine.
         let run = move |session: &mut RowSession| session.execute_unbounded(statement.source(), &[]);
         let result = self.rows.statement(interrupt, run).await?;
         self.streamed(&result)

@@ -1,3 +1,5 @@
+//! SET, RESET, SHOW and ALTER DATABASE.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};

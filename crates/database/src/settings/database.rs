@@ -1,3 +1,5 @@
+//! A database's values of settings: those that sessions share, and initial ones of new sessions.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 

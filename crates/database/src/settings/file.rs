@@ -1,3 +1,5 @@
+//! The file of values that ALTER DATABASE SET has changed.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! Look-up of settings of all groups by name: ours, with or without prefix, and DataFusion's.
+
 use datafusion::common::Result;
 use thermocline_compute::{ENGINE_SETTINGS, EngineSettings, QUERY_SETTINGS, QuerySettings};
 use thermocline_types::{Class, Scope, Setting};

@@ -1,3 +1,5 @@
+//! Values of settings that a session has for itself.
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

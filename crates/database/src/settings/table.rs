@@ -1,3 +1,5 @@
+//! The table `system.settings`.
+
 use std::sync::Arc;
 
 use datafusion::prelude::SessionConfig;

@@ -1,3 +1,5 @@
+//! Values of all settings with their sources, and checks of new ones.
+
 use std::collections::BTreeMap;
 
 use datafusion::common::{DataFusionError, Result};

@@ -1,3 +1,5 @@
+//! Forms of COPY: PostgreSQL's or DataFusion's, with files or with the caller's streams.
+
 use datafusion::sql::sqlparser::ast::{CopyTarget, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;

@@ -1,3 +1,5 @@
+//! Column names of results as PostgreSQL gives them.
+
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};

@@ -1,3 +1,5 @@
+//! Syntax trees of statements for both engines, and the choice of the parser.
+
 use std::path::PathBuf;
 
 use datafusion::common::Result;

@@ -1,3 +1,5 @@
+//! Scripts cut into statements and commands while they are read.
+
 use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Location;

@@ -1,3 +1,5 @@
+//! Statements about settings, taken from their syntax trees or tokens.
+
 use datafusion::common::Result;
 use datafusion::sql::parser::{ResetStatement, Statement as AnalyticStatement};
 use datafusion::sql::sqlparser::ast::{

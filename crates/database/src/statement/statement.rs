@@ -1,3 +1,5 @@
+//! One statement of a script: tree, original text with position, and statements made from its parts.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use super::script::{Script, in_script};
 use super::windows::resolve_windows;
 use crate::error::{Error, Known};
 
-/// A parsed statement of a script, not yet routed to an engine.
+/// A parsed statement of a script, not yet dispatched to an engine.
 #[derive(Debug, Clone)]
 pub struct Statement {
     /// Text as written, without leading comments and the semicolon.

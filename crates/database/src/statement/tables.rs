@@ -1,3 +1,5 @@
+//! Names of tables and views that a query reads.
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};

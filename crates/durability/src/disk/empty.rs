@@ -1,3 +1,5 @@
+//! The disk of a database in memory: a directory without files.
+
 use thermocline_types::{Class, Error, Result};
 
 use super::{AppendFile, DirectoryLock, Disk, ReadFile};

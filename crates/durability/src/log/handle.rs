@@ -1,3 +1,5 @@
+//! Access of partitions, commits and snapshots to the log, and the state shared with its keeper.
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;

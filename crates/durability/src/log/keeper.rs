@@ -1,3 +1,5 @@
+//! The machine that writes and syncs groups of records and reports them as durable.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The list of a log's segments, and the removal of those that a snapshot covers.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

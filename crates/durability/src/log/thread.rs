@@ -1,3 +1,5 @@
+//! The thread that drives the keeper of a log.
+
 use std::sync::Arc;
 use std::thread::JoinHandle;
 

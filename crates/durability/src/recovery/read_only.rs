@@ -1,3 +1,5 @@
+//! Reason and extent of a read-only database, and the error for its writers.
+
 use std::fmt;
 
 use thermocline_machine::ids::Sequence;

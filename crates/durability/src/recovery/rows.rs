@@ -1,3 +1,5 @@
+//! Rows of a snapshot by partition, read by the caller or ahead on a thread.
+
 use std::sync::mpsc;
 use std::thread;
 

@@ -1,3 +1,5 @@
+//! Row files for another number of partitions.
+
 use thermocline_machine::ids::PartitionId;
 use thermocline_tables::PartitionHash;
 use thermocline_tables::partition::Member;

@@ -1,3 +1,5 @@
+//! A snapshot from its barrier over all partitions to the manifest.
+
 use std::sync::Arc;
 
 use thermocline_machine::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};

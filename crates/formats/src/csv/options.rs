@@ -47,7 +47,8 @@ impl CsvOptions {
     ///
     /// [`CsvError::InvalidOptions`] when a special byte is not ASCII, is NUL or
     /// a line end, when two special bytes are equal, when there is an escape
-    /// without a quote, or when `null_text` contains a special byte.
+    /// without a quote, or when `null_text` contains the delimiter, the quote
+    /// or a line end.
     pub fn validate(&self) -> Result<(), CsvError> {
         let invalid = |reason: &str| Err(CsvError::InvalidOptions { reason: reason.to_owned() });
         let special = [Some(self.delimiter), self.quote, self.escape];

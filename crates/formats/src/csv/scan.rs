@@ -2,9 +2,10 @@
 //!
 //! [`Scanner`] is one state machine in two speeds: [`Scanner::step`] takes a
 //! byte, [`Scanner::scan_block`] takes 64. The fast one works on bitmaps and
-//! falls back to the slow one for the rare blocks whose quotes are not where a
-//! well-formed file has them (a quote in the middle of an unquoted field, an
-//! escape byte, text after a closing quote), so both agree on every input.
+//! falls back to the slow one for blocks whose quotes are not where a
+//! well-formed file has them (a quote in the middle of an unquoted field, text
+//! after a closing quote) and, in a dialect with an escape byte, for every
+//! block with quotes or within a quoted field, so both agree on every input.
 //!
 //! ```text
 //!             quote              quote                 other

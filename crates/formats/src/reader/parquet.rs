@@ -1,5 +1,6 @@
 //! Parquet partitions, read by DataFusion's Parquet source over our byte ranges: it prunes row
-//! groups and pages, decodes only the needed columns, and adapts types to the table's.
+//! groups and pages, decodes only the needed columns, and adapts types to the table's. Footers
+//! and page indexes are fetched and decoded here, too.
 
 use std::collections::HashSet;
 use std::ops::Range;

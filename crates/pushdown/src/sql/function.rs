@@ -28,11 +28,11 @@ pub const SQL_EXTRACT: &str = "sql_extract";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Computed {
     Named(Function),
-    /// The first argument is the field.
+    /// `EXTRACT`: the first argument is the field.
     Extract,
-    /// So it is here.
+    /// `date_part`: likewise.
     Part,
-    /// And here.
+    /// `date_trunc`: likewise.
     Truncate,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Describing {
     /// Objects of which no description has come, in order.
     left: VecDeque<ObjectEntry>,
     answer: Option<BoxStream<'static, Result<DescribeResponse, NodeError>>>,
-    /// The first of `left`, which the answer is about.
+    /// Number of objects at the front of `left` that the answer has yet to describe.
     asked: usize,
     arrived: VecDeque<Description>,
     /// Failures since the last message.

@@ -1,3 +1,5 @@
+//! Loading of a partition from a snapshot: rows first, then whole indexes.
+
 use thermocline_machine::ids::LoadId;
 use thermocline_types::Result;
 

@@ -1,3 +1,5 @@
+//! All tables' rows of one partition: writes, bulk loads, commit, abort, and images for readers.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The partitions that a running transaction may touch.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Head of a transaction, and its state in one partition.
+
 use std::sync::Arc;
 
 use thermocline_machine::ids::{Micros, TransactionId};

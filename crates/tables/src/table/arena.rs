@@ -1,3 +1,5 @@
+//! Slots of one size, in arenas that go when they become empty.
+
 use std::ops::Range;
 
 use super::budget::{Budget, Full, Growth};
@@ -26,8 +28,9 @@ pub(super) const SLOT_BYTES_MIN: usize = 8;
 /// ```
 ///
 /// Invariants: an arena's slots are live, on its free list, or at or after `fresh`; an arena is in `open` exactly if it
-/// has a free or fresh slot; an arena without live slots has no bytes unless it is the last open one; without any live
-/// slot there is no arena. A slot number stays valid until it is freed, regardless of growth.
+/// has a free or fresh slot; at most one arena without live slots has bytes: the one that was the only open one when it
+/// became empty; without any live slot there is no arena. A slot number stays valid until it is freed, regardless of
+/// growth.
 #[derive(Debug)]
 pub struct Slots {
     slot_bytes: usize,
@@ -220,7 +223,7 @@ impl Slots {
             budget.resize(self.bytes, 0);
             self.bytes = 0;
         } else if arena.live == 0 && self.open.len() > 1 {
-            // Keeps the last open arena, so that inserting and deleting one row repeatedly does not allocate each time.
+            // Keeps the only open arena, so that inserting and deleting one row repeatedly does not allocate each time.
             let before = arena.bytes.len();
             *arena = Arena::empty();
             self.open.retain(|open| *open != number as u32);

@@ -1,3 +1,5 @@
+//! The memory budget of row tables and of the work on them, with a reserve and shares.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,5 @@
+//! Charges of working memory to the budget, in steps.
+
 use std::sync::Arc;
 
 use super::budget::{Budget, Full, Reach, Working};

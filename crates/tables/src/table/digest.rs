@@ -1,3 +1,5 @@
+//! Hashes of transactions' writes, which replay compares with the log's.
+
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::layout::{Layout, is_null};

@@ -1,3 +1,5 @@
+//! Prepared encoding of the rows of an INSERT from its parameters.
+
 use std::borrow::Cow;
 
 use thermocline_types::{Error, Result, Value, ValueRef};

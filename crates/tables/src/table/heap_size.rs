@@ -1,3 +1,5 @@
+//! Bytes that values own on the heap, for the budget.
+
 use thermocline_types::{DataType, Value};
 
 use super::allocated;

@@ -1,3 +1,5 @@
+//! Batches of keys that are looked up together.
+
 use smallvec::SmallVec;
 use thermocline_types::Result;
 

@@ -1,3 +1,5 @@
+//! Encoding of rows as images: places of columns, and conversion from and to values.
+
 use std::ops::Range;
 
 use thermocline_types::{Class, DataType, Decimal, Error, Result, ValueRef, json};

@@ -1,3 +1,5 @@
+//! Rows of bulk loads, hidden until their load ends.
+
 use thermocline_machine::ids::LoadId;
 
 use super::budget::{Budget, Full, Growth};

@@ -1,3 +1,5 @@
+//! Places of rows by tuple id.
+
 use super::budget::{Budget, Full, Growth};
 use super::slab::Item;
 use super::tuple_ids::TupleId;

@@ -1,3 +1,5 @@
+//! Updates of fixed-width columns in place.
+
 use smallvec::SmallVec;
 use thermocline_types::{Result, ValueRef};
 

@@ -1,3 +1,5 @@
+//! Memory of arenas: huge pages, or the heap for small ones.
+
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;

@@ -1,3 +1,5 @@
+//! Rows read in place, without decoding them as a whole.
+
 use thermocline_types::{Decimal, Interval, ValueRef};
 
 use super::layout::{Kind, Layout, chunk, is_null};

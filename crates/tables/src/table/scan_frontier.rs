@@ -1,3 +1,5 @@
+//! Progress of a reader through a table that transactions change.
+
 use super::{Table, TupleId};
 
 /// Rows of a table that a reader (a snapshot, or a query) has not read yet. It reads all rows as of one moment, in

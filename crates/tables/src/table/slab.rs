@@ -1,3 +1,5 @@
+//! Byte strings of any size, in slots of size classes.
+
 use super::arena::{ARENA_BYTES, SLOT_BYTES_MIN, Slots};
 use super::budget::{Budget, Full, Growth};
 

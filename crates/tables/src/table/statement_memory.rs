@@ -1,3 +1,5 @@
+//! Memory that a running statement takes for groups, sorts and texts.
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

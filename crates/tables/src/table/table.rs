@@ -1,3 +1,5 @@
+//! Rows and indexes of one table in one partition.
+
 use std::ops::Bound;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Numbers of rows, and the set of those that are taken.
+
 use super::budget::{Budget, Full, Growth};
 
 /// Number of a row within its table and partition, for as long as the row exists.

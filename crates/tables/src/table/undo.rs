@@ -1,3 +1,5 @@
+//! Changes of a running transaction, with earlier images.
+
 use std::sync::Arc;
 
 use thermocline_types::{Error, Result};

@@ -40,7 +40,7 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Follows the next query of `session`; `None` if standard error is not a terminal.
+    /// Follows the next query of `session`; `None` if standard error is not a terminal, or a dumb one (`TERM`).
     pub fn follow(session: &Session) -> Option<Self> {
         if !std::io::stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
             return None;

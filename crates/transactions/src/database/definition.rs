@@ -1,3 +1,5 @@
+//! Changes of the schema: their turn in the order of transactions, and the filling of indexes and columns.
+
 use std::sync::Arc;
 
 use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};

@@ -1,3 +1,5 @@
+//! Bulk loads for callers that wait: rows to batches of partitions.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

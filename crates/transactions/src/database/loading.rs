@@ -1,3 +1,5 @@
+//! Bulk loads as a machine: batches under way, their end, and the removal of their rows.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! A database: a directory, an engine over it, and sessions that speak SQL.
+//! The row engine: its directory, the executors over it, and sessions that speak SQL.
 //!
 //! ```text
-//! RowSession --text--> Command (kept) --Work--> engine ---> partitions
+//! RowSession --text--> Command (kept) --Work--> Executors --> partitions
 //!    |                 ^                       |
 //!    +--definition--> Catalog <---version------+   (a statement of an older version runs again)
 //! ```

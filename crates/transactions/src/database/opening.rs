@@ -1,3 +1,5 @@
+//! Opening of a database in two parts: a quick look at its files, and recovery.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Restore of the state after one record of another database's log.
+
 use std::sync::Arc;
 
 use thermocline_durability::backup::check_empty;

@@ -1,3 +1,5 @@
+//! The open database: its parts, sessions, clients and statistics, and its end.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Sessions: statements from text to result, and transactions from BEGIN to COMMIT.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Configuration of a row engine, with its defaults.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,3 +1,5 @@
+//! The thread that takes snapshots: schedule, pauses, retries and reports.
+
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

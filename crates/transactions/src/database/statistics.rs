@@ -1,3 +1,5 @@
+//! Memory and load of a database, by partition and table.
+
 use std::sync::Arc;
 
 use thermocline_machine::ids::PartitionId;

@@ -1,3 +1,5 @@
+//! Readers of one table in one partition as of one moment.
+
 use std::fmt;
 use std::sync::Arc;
 

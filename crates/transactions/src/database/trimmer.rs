@@ -1,3 +1,5 @@
+//! The thread that returns freed memory to the system.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

@@ -1,3 +1,5 @@
+//! Statements, procedures and batches of loads as programs that executors run.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Clients with many transactions in flight.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,3 +1,5 @@
+//! The commit of a session's transaction, as a machine.
+
 use thermocline_durability::log::{Appended, Batch};
 use thermocline_machine::ids::Sequence;
 use thermocline_machine::{Machine, Step};

@@ -1,3 +1,5 @@
+//! One partition's results, in the order of the log records that they wait for.
+
 use std::collections::VecDeque;
 
 use thermocline_machine::ids::Sequence;

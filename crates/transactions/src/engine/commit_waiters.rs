@@ -1,3 +1,5 @@
+//! Results of all partitions until the log releases them.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,3 +1,5 @@
+//! Work over all partitions at one point in the transaction order, as a machine.
+
 use std::sync::{Arc, mpsc};
 
 use thermocline_durability::log::Batch;

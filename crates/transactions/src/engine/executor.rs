@@ -1,3 +1,5 @@
+//! Execution of one transaction: its head, its changes, its record and its result.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Start and end of the partitions' threads.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -23,7 +25,7 @@ use super::queue::Queue;
 use super::shared::Shared;
 use super::worker::Worker;
 
-/// Options of an engine.
+/// Options of [`Executors`].
 pub struct Options {
     /// Maximum requests that wait for a partition; more are refused with 40001.
     pub queue_length: usize,
@@ -68,7 +70,7 @@ impl<P: Program + ?Sized> Executors<P> {
         Ok(engine)
     }
 
-    /// A client of the engine.
+    /// A client of the executors.
     pub fn client(&self) -> Client<P> {
         Client::new(Arc::clone(&self.shared))
     }
@@ -111,7 +113,7 @@ impl<P: Program + ?Sized> Executors<P> {
         Handle::new(Arc::clone(&self.shared))
     }
 
-    /// Runs all queued requests, then returns the partitions; fewer if a bug or the log has stopped the engine.
+    /// Runs all queued requests, then returns the partitions; fewer if a bug or the log has stopped the executors.
     pub fn stop(mut self) -> Vec<Member> {
         self.join()
     }

@@ -1,3 +1,5 @@
+//! Filling of indexes and columns in all partitions, in steps between transactions.
+
 use std::sync::Arc;
 
 use thermocline_machine::ids::PartitionId;

@@ -1,3 +1,5 @@
+//! Requests of definitions, snapshots and readers to partitions.
+
 use std::sync::Arc;
 
 use thermocline_durability::log::{Batch, LoadOutcome};

@@ -1,3 +1,5 @@
+//! Statistics of the times for which a partition was held.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Transactions that a session leads statement by statement.
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

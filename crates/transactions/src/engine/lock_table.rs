@@ -1,3 +1,5 @@
+//! Owners of partitions, waiting requests, and detection of deadlocks.
+
 use std::collections::BTreeSet;
 
 /// Number of a session's transaction: later ones are larger.

@@ -1,3 +1,5 @@
+//! Results on their way to a client, and the obligation to send one for each request.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The engine around partitions: routing, order, and results that wait for the log.
+//! The executors: threads around partitions, the order of transactions, and results that wait for the log.
 //!
 //! ```text
 //! Client --submit--> queue 0 --> Worker 0: Executor --batch--> log --released--> Mailbox --> Client

@@ -1,3 +1,5 @@
+//! Traits of programs that executors run, and of the log that they write.
+
 use thermocline_durability::log::{Appended, Batch, Head, LogHandle};
 use thermocline_machine::ids::Sequence;
 use thermocline_tables::partition::{Participants, Scope};

@@ -1,3 +1,5 @@
+//! Bounded queues of requests, one for each partition.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Meeting of several partitions for one transaction over their rows.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! State that workers, clients and sessions share, and the items of queues.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,5 @@
+//! The machine that runs the requests of one partition.
+
 use std::collections::VecDeque;
 use std::slice;
 use std::sync::Arc;

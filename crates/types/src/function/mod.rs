@@ -44,7 +44,7 @@ macro_rules! functions {
                 }
             }
 
-            /// All that have a name, with the first of their names.
+            /// All that have a name, with all of their names; the first is the one shown.
             pub const NAMED: &[(Self, &'static [&'static str])] = &[$((Self::$name, &[$($text),+]),)*];
         }
     };
@@ -201,7 +201,7 @@ impl Function {
     /// The function with arguments of these types; `None` is that of a string literal, a parameter and NULL.
     ///
     /// # Errors
-    /// If there is no such function: SQLSTATE 42883.
+    /// 42883 if there is no such function, 42725 if several match.
     pub fn resolve(self, arguments: &[Option<DataType>]) -> Result<Call> {
         use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, Text, Timestamp, TimestampTz};
         let given = |position: usize| arguments.get(position).copied().flatten();

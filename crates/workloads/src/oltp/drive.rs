@@ -1,3 +1,5 @@
+//! Client threads that keep calls in flight for a warm-up and a timed period.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Pipelined INSERTs for the loads of workloads, with retries while queues are full.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

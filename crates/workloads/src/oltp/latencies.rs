@@ -1,3 +1,5 @@
+//! Histogram of durations.
+
 use std::time::Duration;
 
 /// Bits of a value that a bucket keeps: within 1 part in 64 of the recorded value.

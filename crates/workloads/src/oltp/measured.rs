@@ -1,3 +1,5 @@
+//! Counts and latencies of a timed period.
+
 use super::Latencies;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! One result of a transactional workload as a line of JSON.
+
 use serde::Serialize;
 
 use super::Measured;

@@ -1,3 +1,5 @@
+//! Check of the consistency conditions on a database.
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! The twelve consistency conditions as queries.
+
 use super::check::{Check, Extent};
 
 /// One of the twelve consistency conditions of clause 3.3.2.

@@ -1,3 +1,5 @@
+//! Rows of the nine tables, from random numbers with fixed seeds.
+
 use std::sync::Arc;
 
 use thermocline_transactions::database::{RowEngine, Work};

@@ -1,3 +1,5 @@
+//! Definitions of tables, indexes, and procedures in Lua.
+
 use thermocline_transactions::Result;
 use thermocline_transactions::database::RowSession;
 

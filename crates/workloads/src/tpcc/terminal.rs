@@ -1,3 +1,5 @@
+//! Random calls of the five transactions at the standard mix.
+
 use std::fmt::Write;
 
 use thermocline_transactions::types::{Decimal, Value};

@@ -1,3 +1,5 @@
+//! Random reads and updates of one client.
+
 use thermocline_transactions::random::Random;
 use thermocline_transactions::types::Value;
 

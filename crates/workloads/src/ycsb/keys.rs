@@ -1,3 +1,5 @@
+//! Skewed and scrambled choice of keys.
+
 use thermocline_transactions::random::Random;
 
 use super::Zipf;

@@ -1,3 +1,5 @@
+//! Rows of the table, from random numbers seeded by their keys.
+
 use thermocline_transactions::database::RowEngine;
 use thermocline_transactions::random::Random;
 use thermocline_transactions::types::Value;

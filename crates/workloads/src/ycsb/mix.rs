@@ -1,3 +1,5 @@
+//! Shares of reads and updates: workloads A, B and C, or percentages.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! Procedures that read and update one row, in all languages.
+
 use thermocline_transactions::Result;
 use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;

@@ -1,3 +1,5 @@
+//! Zipf distribution by rejection-inversion.
+
 use thermocline_transactions::random::Random;
 
 /// Draws ranks 1 to `n` with probabilities proportional to `1 / rank^s`.

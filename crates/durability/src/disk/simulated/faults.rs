@@ -1,3 +1,5 @@
+//! Faults of the simulated disk: their frequencies, ends of a run, and counts.
+
 use std::fmt;
 
 /// How often operations fail: each once in this many times; 0 is never.

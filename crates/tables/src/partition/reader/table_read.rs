@@ -1,3 +1,5 @@
+//! Reading of one table in one partition, in steps between transactions.
+
 use std::fmt;
 use std::sync::Arc;
 

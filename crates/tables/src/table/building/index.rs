@@ -1,3 +1,5 @@
+//! An index that is filled while transactions change its table.
+
 use thermocline_types::{Error, Result};
 
 use crate::schema::{IndexDefinition, TableDefinition};

@@ -1,3 +1,5 @@
+//! Rows with a further column that are written while transactions change the table.
+
 use std::sync::Arc;
 
 use thermocline_types::{Class, Error, Result, Value};

@@ -1,3 +1,5 @@
+//! Filling of an empty index with all keys of a table at once.
+
 use thermocline_types::Result;
 
 use super::{Body, Index, OrderedSet, TupleId};

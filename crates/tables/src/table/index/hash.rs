@@ -1,3 +1,5 @@
+//! Hash maps from keys to row numbers, for hash indexes, in segments that split.
+
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
@@ -334,8 +336,8 @@ impl HashMap {
         })
     }
 
-    /// Looks up many keys in steps that each wait for memory once, not once per key. Calls `found` with each value, in
-    /// order.
+    /// Looks up many keys in steps that each wait for memory once, not once per key; keys in slabs are looked up one by
+    /// one. Calls `found` with each value, in order.
     pub fn get_all(&self, keys: &Keys, mut found: impl FnMut(Option<u32>)) {
         fn packed<const W: usize>(
             hasher: &FixedState,

@@ -1,3 +1,5 @@
+//! Ordered sets of byte strings as B+-trees, with fingers at the places of recent inserts.
+
 use std::cmp::Ordering;
 use std::ops::Bound;
 

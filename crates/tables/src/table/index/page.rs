@@ -1,3 +1,5 @@
+//! Pages of an ordered index: entries in 4 KiB.
+
 use std::cmp::Ordering;
 use std::ops::Range;
 

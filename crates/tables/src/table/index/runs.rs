@@ -1,3 +1,5 @@
+//! Sort of an ordered index's entries, in runs whose blocks are freed while they are merged.
+
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::VecDeque;

@@ -1,3 +1,5 @@
+//! Delivery: the oldest new order of each district.
+
 use thermocline_transactions::Result;
 use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;

@@ -1,3 +1,5 @@
+//! New-Order: an order with its lines, taken from the stock.
+
 use thermocline_transactions::Result;
 use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;

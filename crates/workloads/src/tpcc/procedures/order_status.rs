@@ -1,3 +1,5 @@
+//! Order-Status: a customer's last order.
+
 use thermocline_transactions::Result;
 use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;

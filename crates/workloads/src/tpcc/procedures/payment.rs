@@ -1,3 +1,5 @@
+//! Payment: a customer's payment, by number or last name.
+
 use thermocline_transactions::Result;
 use thermocline_transactions::database::StatementResult;
 use thermocline_transactions::error::Class;
