@@ -6,6 +6,7 @@ mod bitmap;
 mod by_index;
 mod dynamic_filter;
 mod encoded;
+mod exchange;
 mod expected;
 mod group;
 mod group_source;

@@ -18,7 +18,7 @@ use thermocline_pushdown::{PushbackToken, Route};
 use tokio::sync::mpsc;
 
 use super::assemble::assembled;
-use super::bitmap::exchange;
+use super::exchange::exchange;
 use super::group::Group;
 use super::remote::Hints;
 use super::run::{Batches, ScanRun, Sender, hand_over};

@@ -6,10 +6,10 @@ use thermocline_cache::{Access, Decoding, ObjectKey, SegmentKey, SegmentRequest}
 use thermocline_catalog::PlannedObject;
 use thermocline_pushdown::{FileFormat, Route};
 
-use super::bitmap::Chooser;
+use super::bitmap::{Choice, Chooser};
 use super::by_index::ByIndex;
 use super::scan_plan::ScanPlan;
-use super::work::{Choice, Work};
+use super::work::Work;
 use crate::query::ScanMetrics;
 
 /// What the cache holds of a partition, or will hold after the loads that it admits.

@@ -1,4 +1,4 @@
-//! Routed partitions.
+//! A routed partition.
 
 use std::sync::Arc;
 
@@ -18,26 +18,4 @@ pub(super) struct Work {
     pub(super) segments: Vec<Access>,
     /// Plan of the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
-}
-
-/// A route, with its plan where it has one.
-#[derive(Debug, Clone)]
-pub(super) enum Choice {
-    Local,
-    Load,
-    Pushdown,
-    Bitmap(Arc<BitmapPlan>),
-    Pullup,
-}
-
-impl Choice {
-    pub(super) fn route(&self) -> Route {
-        match self {
-            Self::Local => Route::Local,
-            Self::Load => Route::Load,
-            Self::Pushdown => Route::Pushdown,
-            Self::Bitmap(_) => Route::Bitmap,
-            Self::Pullup => Route::Pullup,
-        }
-    }
 }

@@ -1,6 +1,5 @@
 //! COPY in PostgreSQL's form: files to row tables, queries to files.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -22,26 +21,11 @@ use tokio::sync::mpsc::Receiver;
 
 use super::dispatch::Dispatch;
 use super::session::Session;
+use super::streams::Streams;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
 use crate::copy::{CopyFormat, RowReader, RowWriter};
 use crate::statement::{Statement, plain_query, simple};
-
-/// Streams from the caller of a statement, for `COPY ... FROM STDIN` and `COPY ... TO STDOUT`.
-#[derive(Default)]
-pub struct Streams {
-    /// Input of COPY FROM STDIN, if any.
-    pub input: Option<Box<dyn Read + Send>>,
-    /// Output of COPY TO STDOUT, if any.
-    pub output: Option<Box<dyn Write + Send>>,
-}
-
-impl fmt::Debug for Streams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (input, output) = (self.input.is_some(), self.output.is_some());
-        f.debug_struct("Streams").field("input", &input).field("output", &output).finish()
-    }
-}
 
 /// COPY in PostgreSQL's form:
 ///

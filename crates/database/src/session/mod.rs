@@ -13,8 +13,9 @@ mod prepared_statements;
 mod session;
 mod settings;
 mod stream;
+mod streams;
 
-pub use copy::Streams;
 pub use database::{Database, OpenOptions};
 pub use session::Session;
 pub use stream::QueryStream;
+pub use streams::Streams;

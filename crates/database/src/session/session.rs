@@ -19,13 +19,13 @@ use thermocline_transactions::schema::Schema;
 use thermocline_types::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::copy::Streams;
 use super::database::Database;
 use super::describe::describe;
 use super::dispatch::{Dispatch, Names, needs_no_rows};
 use super::insert;
 use super::prepared_statements::PreparedStatements;
 use super::stream::QueryStream;
+use super::streams::Streams;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
 use crate::error::{Error, Known};

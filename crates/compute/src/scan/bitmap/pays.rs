@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use thermocline_catalog::{Partition, PlannedObject};
-use thermocline_pushdown::{Bitmap, Selection};
+use thermocline_pushdown::{Bitmap, Route, Selection};
 
 use super::super::pushdown::pushdown_pays;
 use super::super::scan_plan::ScanPlan;
-use super::super::work::Choice;
 use super::plan::BitmapPlan;
 use crate::learning::Place;
 
@@ -19,6 +18,28 @@ const ROWS_MAX: u64 = 64 << 20;
 /// leave the storage node few pages to read, whereas a bitmap is made of all rows (TPC-H Q12 with a
 /// range of one day: 0.01 s against 0.1 s).
 const SELECTIVITY_MIN: f64 = 1e-3;
+
+/// A route, with its plan where it has one.
+#[derive(Debug, Clone)]
+pub(in super::super) enum Choice {
+    Local,
+    Load,
+    Pushdown,
+    Bitmap(Arc<BitmapPlan>),
+    Pullup,
+}
+
+impl Choice {
+    pub(in super::super) fn route(&self) -> Route {
+        match self {
+            Self::Local => Route::Local,
+            Self::Load => Route::Load,
+            Self::Pushdown => Route::Pushdown,
+            Self::Bitmap(_) => Route::Bitmap,
+            Self::Pullup => Route::Pullup,
+        }
+    }
+}
 
 /// The two plans for one set of cached columns.
 #[derive(Debug, Clone, Default)]

@@ -19,15 +19,15 @@ use crate::learning::Shape;
 #[derive(Debug)]
 pub(in super::super) struct Here {
     /// Over `schema`.
-    pub(super) predicate: Arc<dyn PhysicalExpr>,
+    pub(in super::super) predicate: Arc<dyn PhysicalExpr>,
     /// Positions among the needed columns of those it reads, all of them cached.
-    pub(super) columns: Vec<usize>,
-    pub(super) schema: SchemaRef,
+    pub(in super::super) columns: Vec<usize>,
+    pub(in super::super) schema: SchemaRef,
 }
 
 /// Where a column of the selected rows comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(in super::super) enum Origin {
     /// The cache: its position among the needed columns.
     Cached(usize),
     /// The storage node: its position in the answer.
@@ -36,7 +36,7 @@ pub(super) enum Origin {
 
 /// Kind of the storage node's answer.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(in super::super) enum Answer {
     /// The whole fragment's result over the selected rows: it needs no cached column of them.
     Fragment,
     /// The missing columns of the selected rows. Together with the cached ones, by origin, they go
@@ -57,35 +57,35 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(in super::super) struct BitmapPlan {
     /// The part of the predicate over cached columns; `None` if it has none.
-    pub(super) here: Option<Here>,
-    pub(super) combine: Combine,
+    pub(in super::super) here: Option<Here>,
+    pub(in super::super) combine: Combine,
     /// The storage node's part: its filter, if the predicate has such a part, and what follows.
-    pub(super) fragment: Content,
+    pub(in super::super) fragment: Content,
     /// Columns of the answer.
-    pub(super) schema: SchemaRef,
+    pub(in super::super) schema: SchemaRef,
     /// Positions among the needed columns of those that the storage node reads.
-    pub(super) there: Vec<usize>,
-    pub(super) answer: Answer,
+    pub(in super::super) there: Vec<usize>,
+    pub(in super::super) answer: Answer,
     /// Whether the storage node evaluates a part of the predicate.
-    pub(super) evaluates_there: bool,
+    pub(in super::super) evaluates_there: bool,
     /// Whether it says which rows are selected.
-    pub(super) returns_bitmap: bool,
+    pub(in super::super) returns_bitmap: bool,
     /// Positions among the needed columns of those in the answer, if rows are answered.
-    pub(super) asked: Vec<usize>,
+    pub(in super::super) asked: Vec<usize>,
     /// The shape of the fragment and what is cached of its columns.
-    pub(super) shape: Shape,
+    pub(in super::super) shape: Shape,
 }
 
 impl BitmapPlan {
     /// With the whole fragment at the storage node; `None` if no bitmap can save it a column.
-    pub(super) fn of_fragment(scan: &ScanPlan, selection: &Selection, cached: &[bool]) -> Option<Self> {
+    pub(in super::super) fn of_fragment(scan: &ScanPlan, selection: &Selection, cached: &[bool]) -> Option<Self> {
         let plan = Self::new(scan, selection, cached, false).ok().flatten()?;
         (plan.here.is_some() && plan.there.len() < scan.columns().len()).then_some(plan)
     }
 
     /// With the missing columns from the storage node; `None` if no cached column can be used, or
     /// all of them are there.
-    pub(super) fn of_rows(scan: &ScanPlan, selection: &Selection, cached: &[bool]) -> Option<Self> {
+    pub(in super::super) fn of_rows(scan: &ScanPlan, selection: &Selection, cached: &[bool]) -> Option<Self> {
         let plan = Self::new(scan, selection, cached, true).ok().flatten()?;
         let Answer::Rows(origins) = &plan.answer else { return None };
         origins.iter().any(|origin| matches!(origin, Origin::Cached(_))).then_some(plan)

@@ -15,21 +15,16 @@ use thermocline_cache::{Access, PinnedSegment};
 use thermocline_pushdown::wire::{BitmapRequest, Combine, ErrorKind, Format, TicketKind};
 use thermocline_pushdown::{Bitmap, Fragment, NodeError, PushbackToken, Route};
 
-use super::super::assemble::assembled;
-use super::super::local::{CachedColumn, Columns};
-use super::super::remote::Answered;
-use super::super::run::{Batches, ScanRun, Sender, hand_over};
-use super::super::work::Work;
-use super::plan::{Answer, BitmapPlan, Here, Origin};
+use super::assemble::assembled;
+use super::bitmap::{Answer, BitmapPlan, Here, Origin};
+use super::local::{CachedColumn, Columns};
+use super::remote::Answered;
+use super::run::{Batches, ScanRun, Sender, hand_over};
+use super::work::Work;
 
 /// One partition on the route `bitmap`: what the fragment makes of it, or, if its cached columns
 /// are used above the filter, the rows that pass the filter.
-pub(in super::super) async fn exchange(
-    run: Arc<ScanRun>,
-    plan: Arc<BitmapPlan>,
-    work: Work,
-    sender: Sender,
-) -> Result<()> {
+pub(super) async fn exchange(run: Arc<ScanRun>, plan: Arc<BitmapPlan>, work: Work, sender: Sender) -> Result<()> {
     let started = Instant::now();
     let here = plan.here.as_ref().map(|here| here.bitmap(&run, &work)).transpose()?;
     if !plan.evaluates_there
