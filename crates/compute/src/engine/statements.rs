@@ -93,9 +93,14 @@ impl AnalyticEngine {
             DdlStatement::CreateView(mut view) => {
                 let name = view.name.table().to_owned();
                 let sql = view.definition.as_deref().map(|definition| with_time_zone(definition, options));
-                let is_absent = self.resources.absent(&name).is_some_and(|absent| absent.table_sql.is_some());
-                if is_absent || self.resources.table(&name).is_some() || self.public.has_guest(&name) {
+                let absent = self.resources.absent(&name);
+                let is_table = absent.as_ref().is_some_and(|absent| absent.table_sql.is_some());
+                if is_table || self.resources.table(&name).is_some() || self.public.has_guest(&name) {
                     return user_err!(DuplicateTable, "{name} is a table already");
+                }
+                // A view that could not be restored is none to DataFusion.
+                if absent.is_some() && !view.or_replace {
+                    return user_err!(DuplicateTable, "view {name} already exists");
                 }
                 // DataFusion coerces its types at once.
                 let rule = |plan, rule: Rule| rule.analyze(plan, options.config.options());

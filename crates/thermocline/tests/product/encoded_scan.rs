@@ -121,7 +121,7 @@ async fn another_process_runs_an_encoded_scan() {
                 "SELECT a, b FROM (SELECT i + o * 20000 AS a, i % 7 AS b FROM range(20000) r(i), range(3) s(o)) WHERE b = 3",
             );
             assert_same(rows(&scan).await, expected, false, "where it was planned");
-            for scan in [summed(&scan), largest(&scan), scan] {
+            for scan in [summed(&scan), largest(&scan), filtered(&planner).await] {
                 let expected = rows(&scan).await;
                 let bytes = scan.encode().unwrap();
                 for mode in [Mode::Pushdown, Mode::Pullup, Mode::Hybrid, Mode::Hybrid] {
