@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thermocline_types::{Error, Result};
 
 /// Runs a function and converts its panic into an error. Everything that the function was changing is then unusable:
-/// the caller abandons it and passes the error to those who wait for it. In the engine's threads that stops the engine.
+/// the caller abandons it and passes the error to those who wait for it. In threads that run transactions or write the log
+/// that stops the engine; in the snapshots' thread it ends snapshots, and during recovery the opening.
 pub fn caught<T>(what: impl fmt::Display, run: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

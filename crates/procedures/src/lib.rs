@@ -8,8 +8,9 @@
 //!                                  +-- Rust: registered when the database is opened
 //! ```
 //!
-//! A procedure sees rows, its arguments, and the time and seed that the log records for its transaction. It has no
-//! other access to the outside, because the log holds only the call and replays it. `docs/procedures.md` describes the
+//! A procedure sees rows, its arguments, and the time and seed that the log records for its transaction. In SQL
+//! and Lua it has no other access to the outside, and in Rust it must not use any, because the log holds only the call
+//! and replays it. `docs/procedures.md` describes the
 //! languages.
 
 mod compiled;

@@ -11,7 +11,8 @@ use datafusion::logical_expr::{
 /// Name of the function.
 pub(crate) const AS_COMPUTED: &str = "as_computed";
 
-/// The function that yields its argument, and into which no rule of the optimizer looks. Columns and
+/// The function that yields its argument, so that a cast in it is no side of a comparison, from which the optimizer
+/// would unwrap it. Constants and parts of the argument are simplified as anywhere else. Columns and
 /// EXPLAIN of logical plans show the argument alone.
 pub fn as_computed() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {

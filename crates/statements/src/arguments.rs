@@ -20,13 +20,13 @@ pub struct CallArguments {
 }
 
 impl CallArguments {
-    /// Binds the written arguments, as many as the procedure declares; `of` are the arguments of the procedure that
-    /// contains the call.
+    /// Binds the written arguments of a session's CALL; there are as many as the procedure declares, which the caller has
+    /// checked.
     ///
     /// # Errors
     /// If an argument is not assignable to its declared type, or depends on more than parameters.
-    pub fn bind(schema: &Schema, wanted: &[Argument], written: &[ast::Expr], of: &[Argument]) -> Result<Self> {
-        let mut binder = Binder::new(schema, of);
+    pub fn bind(schema: &Schema, wanted: &[Argument], written: &[ast::Expr]) -> Result<Self> {
+        let mut binder = Binder::new(schema, &[]);
         let mut arguments = Vec::with_capacity(written.len());
         for (written, argument) in written.iter().zip(wanted) {
             let typed = binder.expression(written)?;

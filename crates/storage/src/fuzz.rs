@@ -122,7 +122,7 @@ pub fn csv(bytes: &[u8]) {
     }
 }
 
-/// An index object, its checksums aside.
+/// An index object, once with its checksums verified and once without.
 pub fn index_file(bytes: &[u8]) {
     let Ok(mut file) = tempfile() else { return };
     if file.write_all(bytes).is_err() {

@@ -17,32 +17,60 @@ use crate::index::IndexStatement;
 use crate::query::Absent;
 
 impl AnalyticEngine {
-    /// Restores what the catalog defines. One table that cannot be reached does not keep the others, and
-    /// another engine's tables, from being used.
+    /// Restores what the catalog defines. A definition that cannot be used, because its objects cannot be reached or it
+    /// is not one of this version, keeps neither the others nor another engine's tables from being used.
     pub(super) async fn restore(&self, mut options: StatementOptions) -> Result<()> {
         let saved = self.resources.saved_catalog()?;
         let default_zone = options.config.options().execution.time_zone.clone();
+        let mut views = vec![];
         for sql in split(&saved).map_err(|error| DataFusionError::from(error).context("catalog.sql"))? {
             let restored = match parse(sql).map(|mut statements| statements.pop()) {
                 Ok(None) => Ok(()),
-                Ok(Some(statement)) => match time_zone(&statement) {
-                    Some(zone) => {
+                Ok(Some(statement)) => match (time_zone(&statement), view_name(&statement)) {
+                    (Some(zone), _) => {
                         options.config.options_mut().execution.time_zone = zone.or_else(|| default_zone.clone());
                         Ok(())
                     }
-                    None => self.restore_one(statement, &options).await,
+                    (None, Some(name)) => {
+                        views.push((name, statement, options.clone()));
+                        Ok(())
+                    }
+                    (None, None) => self.restore_one(statement, &options).await,
                 },
-                Err(error) => self.leave_out_unread(sql, error, &options),
+                Err(error) => Err(error),
             };
-            restored.map_err(|error| error.context(format!("catalog.sql: {sql}")))?;
+            restored
+                .or_else(|error| self.leave_out_unread(sql, error, &options))
+                .map_err(|error| error.context(format!("catalog.sql: {sql}")))?;
         }
-        Ok(())
+        self.restore_views(views).await
     }
 
-    /// Keeps a definition that does not parse, such as one that an earlier version took, under the name that it gives.
+    /// Restores views, each after those that it reads. The file has them in the order of their first definitions, which
+    /// is another one where a view that others read was replaced or created again.
+    async fn restore_views(&self, mut views: Vec<(String, Statement, StatementOptions)>) -> Result<()> {
+        loop {
+            let before = views.len();
+            let mut left = vec![];
+            for (name, statement, options) in views {
+                if let Err(error) = self.restore_one(statement.clone(), &options).await {
+                    left.push((name, statement, options, error));
+                }
+            }
+            if left.len() == before {
+                return left.into_iter().try_for_each(|(name, statement, options, error)| {
+                    self.leave_out_view(name, Some(statement.to_string()), &error, &options)
+                });
+            }
+            // In the file's order, so that the next change of the catalog keeps it.
+            views = left.into_iter().map(|(name, statement, options, _)| (name, statement, options)).collect();
+        }
+    }
+
+    /// Keeps a definition that cannot be read, such as one that an earlier version took, under the name that it gives.
     ///
     /// # Errors
-    /// The parser's error if it gives none.
+    /// `error` if it gives none.
     fn leave_out_unread(&self, sql: &str, error: DataFusionError, options: &StatementOptions) -> Result<()> {
         match defined(&Tokens::of(sql)?) {
             Some(Defined::View(name)) => self.leave_out_view(name, Some(sql.to_owned()), &error, options),
@@ -51,28 +79,20 @@ impl AnalyticEngine {
         }
     }
 
-    /// Restores one definition of the catalog file, or keeps it as one that cannot be used.
+    /// Restores one definition of the catalog file. A table whose objects cannot be reached is kept as one that cannot
+    /// be used.
     async fn restore_one(&self, statement: Statement, options: &StatementOptions) -> Result<()> {
         if let Some(index) = IndexStatement::of(&statement)? {
             return self.index_statement(index, false, options).await;
         }
-        let (sql, view) = (statement.to_string(), view_name(&statement));
-        let plan = match (self.plan(statement, options).await, view) {
-            (Ok(plan), _) => plan,
-            // What it is a view of is gone.
-            (Err(error), Some(view)) => return self.leave_out_view(view, Some(sql), &error, options),
-            (Err(error), None) => return Err(error),
-        };
-        match plan {
+        match self.plan(statement, options).await? {
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
                 let TableDefinition { name, sql, .. } = TableDefinition::try_from_statement(&statement)?;
                 let created = self.create_table(&statement, false, options).await;
                 created.or_else(|error| self.leave_out(name, Some(sql), &error))
             }
             LogicalPlan::Ddl(DdlStatement::CreateView(view)) => {
-                let (name, sql) = (view.name.table().to_owned(), view.definition.clone());
-                let created = self.define(DdlStatement::CreateView(view), false, options).await;
-                created.or_else(|error| self.leave_out_view(name, sql, &error, options))
+                self.define(DdlStatement::CreateView(view), false, options).await
             }
             _ => exec_err!("it defines nothing that a catalog has"),
         }
@@ -121,28 +141,18 @@ enum Defined {
 
 /// The relation that a text defines if it begins like a definition; the rest of it is not read.
 fn defined(tokens: &Tokens) -> Option<Defined> {
-    let of: fn(String) -> Defined = if tokens.begin_with(&[Keyword::CREATE, Keyword::EXTERNAL, Keyword::TABLE]) {
-        Defined::Table
-    } else if tokens.begin_with(&[Keyword::CREATE, Keyword::VIEW])
-        || tokens.begin_with(&[Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::VIEW])
-    {
-        Defined::View
-    } else {
+    const WORDS_BEFORE_MAX: usize = 8;
+    if !tokens.begin_with(&[Keyword::CREATE]) {
         return None;
-    };
-    const BEFORE: [Keyword; 9] = [
-        Keyword::CREATE,
-        Keyword::EXTERNAL,
-        Keyword::TABLE,
-        Keyword::OR,
-        Keyword::REPLACE,
-        Keyword::VIEW,
-        Keyword::IF,
-        Keyword::NOT,
-        Keyword::EXISTS,
-    ];
-    let mut words = tokens.iter().zip(tokens.keywords()).skip_while(|(_, keyword)| BEFORE.contains(keyword));
-    match words.next()? {
+    }
+    let mut words = tokens.iter().zip(tokens.keywords()).take(WORDS_BEFORE_MAX);
+    let of: fn(String) -> Defined = words.find_map(|(_, keyword)| match keyword {
+        Keyword::TABLE => Some(Defined::Table as fn(String) -> Defined),
+        Keyword::VIEW => Some(Defined::View as fn(String) -> Defined),
+        _ => None,
+    })?;
+    let before_a_name = [Keyword::IF, Keyword::NOT, Keyword::EXISTS];
+    match words.find(|(_, keyword)| !before_a_name.contains(keyword))? {
         (Token::Word(word), _) => Some(of(folded_word(word))),
         _ => None,
     }

@@ -16,7 +16,7 @@ use thermocline_dialect::rules::{
     Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
     FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NestedSorts,
     OrderKeys, RandomUuids, SetComparisonNames, SetCounts, SetTypes, SubqueryValues, TemporalLiterals, TypeChecks,
-    TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules, register_growing_functions,
+    TypeNames, Unsupported, WindowOrder, ZonedLiterals, optimizer_rules, physical_rules, register_growing_functions,
     register_operators, register_stand_ins,
 };
 use thermocline_pushdown::{UTC, register_functions, written_functions};
@@ -42,6 +42,7 @@ pub(super) fn before_coercion() -> Vec<Rule> {
         Arc::new(Unsupported),
         Arc::new(EmptySubqueries),
         Arc::new(Guards),
+        Arc::new(ZonedLiterals),
         Arc::new(TypeChecks),
         Arc::new(WindowOrder),
         Arc::new(SetTypes),

@@ -302,9 +302,14 @@ impl Resources {
     /// Records (`Some`) or forgets (`None`) a view's definition.
     pub(crate) fn set_view(&self, name: &str, sql: Option<String>, keep: bool) -> Result<()> {
         self.change(keep, |definitions| {
-            definitions.views.retain(|(known, _)| known != name);
             definitions.absent.remove(name);
-            definitions.views.extend(sql.map(|sql| (name.to_owned(), sql)));
+            let known = definitions.views.iter().position(|(known, _)| known == name);
+            match (known.and_then(|at| definitions.views.get_mut(at)), sql) {
+                // Before the views that read it.
+                (Some((_, before)), Some(sql)) => *before = sql,
+                (None, Some(sql)) => definitions.views.push((name.to_owned(), sql)),
+                (_, None) => definitions.views.retain(|(known, _)| known != name),
+            }
             Ok(())
         })
     }
@@ -333,13 +338,15 @@ impl Resources {
             return Ok(());
         };
         let tables = definitions.tables.values().map(|table| table.definition.sql.clone());
-        let tables = tables.chain(definitions.absent.values().filter_map(|absent| absent.table_sql.clone()));
-        let views = definitions.views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
+        let absent = definitions.absent.values().filter_map(|absent| absent.table_sql.clone());
+        let views = definitions.views.iter().map(|(_, sql)| sql.clone());
         let mut indexes = self.indexes.all();
         indexes.retain(|index| definitions.has_table(&index.table));
         let indexes = indexes.iter().map(IndexDefinition::sql);
+        // Definitions are texts of several origins.
+        let ended = |sql: String| format!("{};", sql.trim_end().trim_end_matches(';'));
         catalog
-            .write(tables.chain(views).chain(indexes))
+            .write(tables.chain(absent).chain(views).chain(indexes).map(ended))
             .map_err(|error| exec_datafusion_err!("the definition is not kept: {error}"))
     }
 }

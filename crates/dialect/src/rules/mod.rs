@@ -41,6 +41,7 @@ mod type_checks;
 mod type_names;
 mod unsupported;
 mod window_order;
+mod zoned_literals;
 
 pub use averages::Averages;
 pub use casts::Casts;
@@ -77,3 +78,4 @@ pub use type_checks::TypeChecks;
 pub use type_names::TypeNames;
 pub use unsupported::Unsupported;
 pub use window_order::WindowOrder;
+pub use zoned_literals::ZonedLiterals;

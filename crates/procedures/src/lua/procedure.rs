@@ -30,7 +30,7 @@ pub(crate) struct LuaProcedure {
 }
 
 impl LuaProcedure {
-    /// Compiles a body; an error names the line of the mistake.
+    /// Compiles a body; a syntax error names the line of the mistake.
     pub fn compile(definition: &ProcedureDefinition, limits: Limits, budget: &Arc<Budget>) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let names: Vec<&str> = definition.arguments.iter().map(|argument| &*argument.name).collect();

@@ -237,6 +237,43 @@ const TIMES: &[&str] = &[
     "DATE '0001-01-01'",
 ];
 
+/// A literal without a zone is in the session's, wherever it stands and whatever the zone of the values beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn literals_without_a_zone_are_in_the_sessions() {
+    let mut lake = Lake::new().await;
+    let hours = |hour: i64| (hour != 5).then_some(1_719_864_000_000_000 + hour * 3_600_000_000);
+    for (name, zone) in [("u", "UTC"), ("b", "Europe/Berlin"), ("n", "-03:00")] {
+        let values = PrimitiveArray::<TimestampMicrosecondType>::from_iter((0..12).map(hours)).with_timezone(zone);
+        lake.table(name, &[Arc::new(values) as ArrayRef], "", "TIMESTAMPTZ").await;
+    }
+    let session = &lake.sessions[0];
+    for zone in ["UTC", "Europe/Berlin", "America/New_York"] {
+        session.run(&format!("SET TIME ZONE '{zone}'")).await.unwrap();
+        for table in ["u", "b", "n"] {
+            for form in [
+                "c = L",
+                "c BETWEEN L AND L",
+                "c NOT BETWEEN L AND L",
+                "L BETWEEN c AND c",
+                "c IN (L)",
+                "c IN (L, '2000-01-01')",
+                "c NOT IN (L, NULL)",
+                "CASE c WHEN L THEN 1 ELSE 0 END = 1",
+                "c = CASE WHEN id > 3 THEN c ELSE L END",
+                "nullif(c, L) IS NULL",
+                "coalesce(nullif(c, c), L) = c",
+                "greatest(c, L) = L",
+                "least(c, L, '2100-01-01') = L",
+            ] {
+                let sql = |literal: &str| format!("SELECT id FROM {table} WHERE {}", form.replace('L', literal));
+                let text = session.run(&sql("'2024-07-02 00:00:00'")).await.unwrap();
+                let typed = session.run(&sql("TIMESTAMPTZ '2024-07-02 00:00:00'")).await.unwrap();
+                assert_same(canonical(&text), canonical(&typed), false, &format!("{zone}: {}", sql("L")));
+            }
+        }
+    }
+}
+
 /// A literal with more digits than microseconds lies between, or is, one of a column of nanoseconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn literals_keep_nanoseconds() {

@@ -261,7 +261,7 @@ impl RowSession {
                 let work = Work::procedure(catalog, Arc::clone(&definitions), &object(name)?)?;
                 let compiled = definitions.procedure(&object(name)?)?;
                 let wanted = compiled.arguments_for(arguments.len())?;
-                let arguments = CallArguments::bind(&definitions.schema, wanted, arguments, &[])?;
+                let arguments = CallArguments::bind(&definitions.schema, wanted, arguments)?;
                 let bytes = size_of::<Work>() + arguments.heap_bytes() + allocated(source.text.len());
                 let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
                 Command::Call(Arc::new(work), arguments, charge)

@@ -54,7 +54,7 @@ pub fn integer(stack: &L<'_>, position: i32, function: &str) -> Result<i64, Rais
     }
 }
 
-/// An integer, or the default if the argument is missing.
+/// An integer, or the default if the argument is missing or nil.
 pub fn integer_or(stack: &L<'_>, position: i32, function: &str, default: i64) -> Result<i64, Raised> {
     match stack.kind(position) {
         Kind::Nil => Ok(default),
