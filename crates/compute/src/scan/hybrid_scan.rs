@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionConfig;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use thermocline_catalog::{ExternalTable, Snapshot};
-use thermocline_pushdown::Fragment;
+use thermocline_pushdown::{Fragment, Route};
 use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{DynamicFilter, WAIT_MAX, all_ready};
@@ -123,6 +123,17 @@ impl HybridScanExec {
         self.dynamic.iter().filter_map(|filter| filter.expression().expression_id()).collect()
     }
 
+    /// The routes that the execution has taken, for `EXPLAIN ANALYZE`.
+    fn taken(&self) -> Vec<(Route, usize)> {
+        let pushed_back = self.metrics.partitions_pushed_back.value();
+        let count = |route| match route {
+            // What a node has pushed back is pulled up, too.
+            Route::Pullup => self.metrics.partitions(route).value().saturating_sub(pushed_back),
+            _ => self.metrics.partitions(route).value(),
+        };
+        Route::ALL.into_iter().map(|route| (route, count(route))).filter(|(_, count)| *count > 0).collect()
+    }
+
     /// The settings of the query.
     pub(crate) fn settings(&self) -> &QuerySettings {
         self.scan.query().settings()
@@ -165,8 +176,11 @@ impl HybridScanExec {
 
 impl DisplayAs for HybridScanExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let routes: Vec<_> =
-            router::preview(&self.scan).into_iter().map(|(route, count)| format!("{route}={count}")).collect();
+        let routes = match self.run.initialized() {
+            true => self.taken(),
+            false => router::preview(&self.scan),
+        };
+        let routes: Vec<_> = routes.into_iter().map(|(route, count)| format!("{route}={count}")).collect();
         let scan = &self.scan;
         let total = scan.partitions().len() + scan.partitions_pruned();
         let separator = if matches!(format, DisplayFormatType::TreeRender) { "\n" } else { ", " };

@@ -106,6 +106,9 @@ fn known(message: &str) -> Option<Error> {
         let types = types.replace(" and ", " LIKE ");
         return of(Class::UndefinedFunction, format!("operator does not exist: {}", plain(&types)));
     }
+    if let Some(name) = message.strip_prefix("View '").and_then(|rest| rest.strip_suffix("' doesn't exist.")) {
+        return of(Class::UndefinedTable, format!("view \"{name}\" does not exist")).map(|error| error.about(name));
+    }
     if message.contains("Divide by zero") || message.contains("divide by zero") {
         return of(Class::DivisionByZero, "division by zero".to_owned());
     }

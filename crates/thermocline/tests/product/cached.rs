@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::oracle::Oracle;
+use crate::support::rows::canonical;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
@@ -65,5 +66,25 @@ async fn output_streams_share_cached_partitions() {
         assert_eq!(cached.len(), 4, "a stream for every core");
         let fair = objects * rows / cached.len();
         assert!(cached.iter().all(|rows| *rows >= fair / 2), "{objects} partitions of {rows} rows: {cached:?}");
+    }
+}
+
+/// EXPLAIN says what a query would do now, EXPLAIN ANALYZE what it did.
+#[tokio::test]
+async fn explain_analyze_shows_the_routes_taken() {
+    let data = tempfile::tempdir().unwrap();
+    Oracle::start().query(&format!(
+        "COPY (SELECT i AS a FROM range(1000) r(i)) TO '{}/0.parquet' (FORMAT parquet)",
+        data.path().display()
+    ));
+    let session = Database::in_memory().await.unwrap().session();
+    let sql = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}'", data.path().display());
+    session.run(&sql).await.unwrap();
+    for (explain, routes) in
+        [("EXPLAIN", "load=1"), ("EXPLAIN ANALYZE", "load=1"), ("EXPLAIN ANALYZE", "local=1"), ("EXPLAIN", "local=1")]
+    {
+        let plan = canonical(&session.run(&format!("{explain} SELECT sum(a) FROM t WHERE a > 5")).await.unwrap());
+        let plan = plan.into_iter().flatten().flatten().collect::<String>();
+        assert!(plan.contains(&format!("routes=[{routes}]")), "{explain}, {routes}: {plan}");
     }
 }

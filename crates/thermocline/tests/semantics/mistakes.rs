@@ -49,6 +49,7 @@ const MISTAKES: &[Mistake] = &[
     ("INSERT INTO orders (id, custmer) VALUES (3, 'x')", Some("custmer"), Some("customer")),
     ("INSERT INTO ordrs VALUES (3)", Some("ordrs"), Some("orders")),
     ("DROP TABLE ordrs", Some("ordrs"), Some("orders")),
+    ("DROP VIEW no_view", Some("no_view"), None),
     ("DROP INDEX no_index", Some("no_index"), None),
     ("EXECUTE no_such (1)", Some("no_such"), None),
     ("DEALLOCATE no_such", Some("no_such"), None),
