@@ -106,6 +106,7 @@ impl SqlFile {
     }
 
     fn failed(&self, error: &io::Error) -> DataFusionError {
-        exec_datafusion_err!("{}: {error}", self.path.display())
+        // Its kind is what a caller goes by: a full disk is no defect.
+        io::Error::new(error.kind(), format!("{}: {error}", self.path.display())).into()
     }
 }

@@ -347,6 +347,6 @@ impl Resources {
         let ended = |sql: String| format!("{};", sql.trim_end().trim_end_matches(';'));
         catalog
             .write(tables.chain(absent).chain(views).chain(indexes).map(ended))
-            .map_err(|error| exec_datafusion_err!("the definition is not kept: {error}"))
+            .map_err(|error| error.context("the definition is not kept"))
     }
 }

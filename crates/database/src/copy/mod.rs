@@ -1,9 +1,11 @@
 //! Files of `COPY`, in PostgreSQL's formats.
 
+mod file;
 mod format;
 mod reader;
 mod writer;
 
+pub use file::{CopyFile, of_file};
 pub use format::CopyFormat;
 pub use reader::RowReader;
 pub use writer::RowWriter;

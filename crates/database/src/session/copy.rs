@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName, Statement as Ast};
 use thermocline_compute::EngineStream;
 use thermocline_pushdown::user_err;
@@ -24,7 +24,7 @@ use super::session::Session;
 use super::streams::Streams;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
-use crate::copy::{CopyFormat, RowReader, RowWriter};
+use crate::copy::{CopyFile, CopyFormat, RowReader, RowWriter, of_file};
 use crate::statement::{Statement, plain_query, simple};
 
 /// COPY in PostgreSQL's form:
@@ -81,13 +81,19 @@ impl Session {
             _ => self.analytic(query, interrupt).await?,
         };
         let schema = headings.of_schema(&rows.schema);
-        // After the query has begun, so that an invalid query leaves the file unchanged.
-        let output: Box<dyn Write + Send> = match path {
-            Some(path) => Box::new(blocking(move || create(&path)).await??),
-            None => output.unwrap_or_else(|| Box::new(std::io::sink())),
+        let (output, file): (Box<dyn Write + Send>, _) = match path {
+            Some(path) => {
+                let (file, writer) = blocking(move || CopyFile::create(path)).await??;
+                (Box::new(writer), Some(file))
+            }
+            None => (output.unwrap_or_else(|| Box::new(std::io::sink())), None),
         };
         let write = move |batches| write_all(output, format, &schema, batches);
-        self.feed((vec![], rows), interrupt, write).await
+        let rows = self.feed((vec![], rows), interrupt, write).await?;
+        if let Some(file) = file {
+            blocking(move || file.finish()).await??;
+        }
+        Ok(rows)
     }
 
     async fn copy_from(
@@ -261,19 +267,6 @@ fn no_stream(what: &str) -> DataFusionError {
 
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| of_file(path, &error))
-}
-
-fn create(path: &Path) -> Result<File> {
-    File::create(path).map_err(|error| of_file(path, &error))
-}
-
-fn of_file(path: &Path, error: &std::io::Error) -> DataFusionError {
-    let path = path.display();
-    match error.kind() {
-        ErrorKind::NotFound => external(Class::UndefinedFile.error(format_args!("{path}: {error}"))),
-        ErrorKind::PermissionDenied => external(Class::InsufficientPrivilege.error(format_args!("{path}: {error}"))),
-        _ => exec_datafusion_err!("{path}: {error}"),
-    }
 }
 
 /// Writes batches as they arrive, up to `None`, and returns the number of rows. A channel that closes without `None`

@@ -1,5 +1,6 @@
 //! Windows that refer to windows of the WINDOW clause.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::common::Result;
@@ -13,11 +14,16 @@ use thermocline_types::{Class, Error};
 
 use crate::bridge::external;
 
+/// Most keys, of PARTITION BY and ORDER BY, that the windows of one statement take from those that they refer to: each
+/// reference has a copy of them, so that a short text could make a plan without end.
+const KEYS_TAKEN_MAX: usize = 1 << 16;
+
 /// Replaces references to named windows (`OVER w`, `OVER (w ORDER BY a)`, `WINDOW v AS (w ORDER BY a)`) by the windows
 /// that they stand for. DataFusion would leave out what a window takes from the one that it extends.
 ///
 /// # Errors
-/// PostgreSQL's: 42704 for a window that is not defined, 42P20 for one that cannot be extended so, or is defined twice.
+/// PostgreSQL's: 42704 for a window that is not defined, 42P20 for one that cannot be extended so, or is defined twice;
+/// and 54000 for windows that take more than [`KEYS_TAKEN_MAX`] keys from others.
 pub fn resolve_windows(statement: &mut Parsed) -> Result<()> {
     let mut windows = Windows::default();
     let visited = match statement {
@@ -35,22 +41,39 @@ pub fn resolve_windows(statement: &mut Parsed) -> Result<()> {
     }
 }
 
-/// Windows of the queries and SELECTs around the current expression, the innermost last. Only the innermost ones are visible.
+/// Named windows, while the tree of a statement is visited.
 #[derive(Default)]
-struct Windows(Vec<Vec<(String, WindowSpec)>>);
+struct Windows {
+    /// Those of the queries and SELECTs around the current expression, the innermost last. Only these are visible.
+    scopes: Vec<HashMap<String, WindowSpec>>,
+    /// Keys taken so far.
+    taken: usize,
+}
 
 impl Windows {
     fn find(&self, name: &Ident) -> Result<&WindowSpec, Error> {
         let folded = folded(name);
-        let found = self.0.last().and_then(|windows| windows.iter().find(|(known, _)| *known == folded));
         let undefined = || Class::UndefinedObject.error(format_args!("window \"{folded}\" does not exist"));
-        found.map(|(_, window)| window).ok_or_else(undefined)
+        self.scopes.last().and_then(|windows| windows.get(&folded)).ok_or_else(undefined)
+    }
+
+    /// The window of this name, to be copied.
+    fn take(&mut self, name: &Ident) -> Result<WindowSpec, Error> {
+        let window = self.find(name)?;
+        let taken = self.taken + window.partition_by.len() + window.order_by.len();
+        if taken > KEYS_TAKEN_MAX {
+            let message = format!("windows that refer to others have more than {KEYS_TAKEN_MAX} keys in all");
+            return Err(Class::LimitExceeded.error(message));
+        }
+        let window = window.clone();
+        self.taken = taken;
+        Ok(window)
     }
 
     /// Gives `window` what it takes from the window that it names.
-    fn extend(&self, window: &mut WindowSpec) -> Result<(), Error> {
+    fn extend(&mut self, window: &mut WindowSpec) -> Result<(), Error> {
         let Some(name) = window.window_name.take() else { return Ok(()) };
-        let base = self.find(&name)?;
+        let base = self.take(&name)?;
         let refuse = |why: std::fmt::Arguments<'_>| Err(Class::Windowing.error(why));
         let name = folded(&name);
         if !window.partition_by.is_empty() {
@@ -62,37 +85,37 @@ impl Windows {
         if base.window_frame.is_some() {
             return refuse(format_args!("cannot copy window \"{name}\" because it has a frame clause"));
         }
-        window.partition_by.clone_from(&base.partition_by);
+        window.partition_by = base.partition_by;
         if window.order_by.is_empty() {
-            window.order_by.clone_from(&base.order_by);
+            window.order_by = base.order_by;
         }
         Ok(())
     }
 
     /// Adds the windows of a WINDOW clause, each of which may extend earlier ones.
     fn define(&mut self, definitions: &mut [NamedWindowDefinition]) -> Result<(), Error> {
-        self.0.push(vec![]);
+        self.scopes.push(HashMap::new());
         for NamedWindowDefinition(name, window) in definitions {
             match window {
-                NamedWindowExpr::NamedWindow(of) => *window = NamedWindowExpr::WindowSpec(self.find(of)?.clone()),
+                NamedWindowExpr::NamedWindow(of) => *window = NamedWindowExpr::WindowSpec(self.take(of)?),
                 NamedWindowExpr::WindowSpec(window) => self.extend(window)?,
             }
             let known = folded(name);
             if self.find(name).is_ok() {
                 return Err(Class::Windowing.error(format_args!("window \"{known}\" is already defined")));
             }
-            if let (Some(windows), NamedWindowExpr::WindowSpec(window)) = (self.0.last_mut(), window) {
-                windows.push((known, window.clone()));
+            if let (Some(windows), NamedWindowExpr::WindowSpec(window)) = (self.scopes.last_mut(), window) {
+                windows.insert(known, window.clone());
             }
         }
         Ok(())
     }
 
-    fn resolve(&self, window: &mut WindowType) -> Result<(), Error> {
+    fn resolve(&mut self, window: &mut WindowType) -> Result<(), Error> {
         match window {
             WindowType::WindowSpec(window) => self.extend(window),
             WindowType::NamedWindow(name) => {
-                *window = WindowType::WindowSpec(self.find(name)?.clone());
+                *window = WindowType::WindowSpec(self.take(name)?);
                 Ok(())
             }
         }
@@ -111,7 +134,7 @@ impl VisitorMut for Windows {
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
-        self.0.pop();
+        self.scopes.pop();
         ControlFlow::Continue(())
     }
 
@@ -120,7 +143,7 @@ impl VisitorMut for Windows {
     }
 
     fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<Error> {
-        self.0.pop();
+        self.scopes.pop();
         ControlFlow::Continue(())
     }
 

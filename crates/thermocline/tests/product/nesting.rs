@@ -43,3 +43,24 @@ async fn levels_double_nothing() {
     let error = session.run(&explained).await.unwrap_err().to_string();
     assert!(error.contains("times EXPLAIN"), "{error}");
 }
+
+/// A window that refers to another has a copy of its keys: those of a short text are bounded.
+#[tokio::test]
+async fn windows_that_refer_to_windows_are_bounded() {
+    let session = Database::in_memory().await.unwrap().session();
+    let sql = |count: usize, over: &str| {
+        let items = vec![format!("count(*) OVER {over}"); count].join(", ");
+        let keys = vec!["a"; count].join(", ");
+        format!("SELECT {items} FROM (VALUES (1)) AS t(a) WINDOW w AS (PARTITION BY {keys})")
+    };
+    for over in ["w", "(w ORDER BY a)"] {
+        session.run(&sql(50, over)).await.unwrap();
+        let error = session.run(&sql(6000, over)).await.unwrap_err();
+        assert_eq!(error.sqlstate(), "54000", "{error}");
+    }
+    let names: Vec<String> = (0..20_000).map(|number| format!("w{number} AS (ORDER BY a)")).collect();
+    session
+        .run(&format!("SELECT count(*) OVER w7 FROM (VALUES (1)) AS t(a) WINDOW {}", names.join(", ")))
+        .await
+        .unwrap();
+}

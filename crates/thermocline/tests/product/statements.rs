@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::program::{BINARY, output, rows, text};
+use crate::support::program::{BINARY, error, output, rows, text};
 
 #[test]
 fn tables_that_every_partition_has_are_told_of_once() {
@@ -125,4 +125,24 @@ fn prepared_queries_name_their_columns_as_others_do() {
     }
     assert_eq!(run("FROM t ORDER BY k"), "k,s\n1,b\n2,a\n");
     assert_eq!(run("SELECT 1_000 + k FROM t WHERE k = 1"), "?column?\n1001\n");
+}
+
+/// A file of COPY TO is replaced when all rows are there, and stays as it is if the statement fails.
+#[test]
+fn a_file_of_a_copy_is_whole_or_as_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, file) = (directory.path().join("db"), directory.path().join("x.csv"));
+    let link = directory.path().join("link.csv");
+    std::fs::write(&file, "precious\n").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let copy = |query: &str, path: &Path| format!("COPY ({query}) TO '{}' WITH (FORMAT csv)", path.display());
+    let failing = "SELECT 1000 / (20000 - value) FROM generate_series(1, 40000)";
+    let message = error(Some(&database), &copy(failing, &file));
+    assert!(message.contains("22012"), "{message}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious\n");
+    rows(Some(&database), &copy("SELECT 1 AS a, 'x' AS b", &link));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "1,x\n");
+    rows(Some(&database), &copy("SELECT 1", Path::new("/dev/null")));
+    let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
 }
