@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::Result;
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
 use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
