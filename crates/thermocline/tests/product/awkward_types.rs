@@ -251,24 +251,24 @@ async fn literals_without_a_zone_are_in_the_sessions() {
         session.run(&format!("SET TIME ZONE '{zone}'")).await.unwrap();
         for table in ["u", "b", "n"] {
             for form in [
-                "c = L",
-                "c BETWEEN L AND L",
-                "c NOT BETWEEN L AND L",
-                "L BETWEEN c AND c",
-                "c IN (L)",
-                "c IN (L, '2000-01-01')",
-                "c NOT IN (L, NULL)",
-                "CASE c WHEN L THEN 1 ELSE 0 END = 1",
-                "c = CASE WHEN id > 3 THEN c ELSE L END",
-                "nullif(c, L) IS NULL",
-                "coalesce(nullif(c, c), L) = c",
-                "greatest(c, L) = L",
-                "least(c, L, '2100-01-01') = L",
+                "c = @",
+                "c BETWEEN @ AND @",
+                "c NOT BETWEEN @ AND @",
+                "@ BETWEEN c AND c",
+                "c IN (@)",
+                "c IN (@, '2000-01-01')",
+                "c NOT IN (@, NULL)",
+                "CASE c WHEN @ THEN 1 ELSE 0 END = 1",
+                "c = CASE WHEN id > 3 THEN c ELSE @ END",
+                "nullif(c, @) IS NULL",
+                "coalesce(nullif(c, c), @) = c",
+                "greatest(c, @) = @",
+                "least(c, @, '2100-01-01') = @",
             ] {
-                let sql = |literal: &str| format!("SELECT id FROM {table} WHERE {}", form.replace('L', literal));
+                let sql = |literal: &str| format!("SELECT id FROM {table} WHERE {}", form.replace('@', literal));
                 let text = session.run(&sql("'2024-07-02 00:00:00'")).await.unwrap();
                 let typed = session.run(&sql("TIMESTAMPTZ '2024-07-02 00:00:00'")).await.unwrap();
-                assert_same(canonical(&text), canonical(&typed), false, &format!("{zone}: {}", sql("L")));
+                assert_same(canonical(&text), canonical(&typed), false, &format!("{zone}: {}", sql("@")));
             }
         }
     }
