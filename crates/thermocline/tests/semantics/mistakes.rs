@@ -124,7 +124,6 @@ const OWN: &[(&str, &str, Option<&str>, Option<&str>)] = &[
     ("BACKUP", "42601", None, None),
     ("SHOW STATUS", "42601", None, None),
     ("SELECT |/ id FROM goods", "0A000", None, None),
-    ("SELECT id # 3 FROM goods", "0A000", None, None),
     ("SELECT id FROM goods LIMIT (SELECT 1)", "0A000", None, None),
     ("CALL no_such(1)", "42883", Some("no_such"), None),
 ];
