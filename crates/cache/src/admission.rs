@@ -13,7 +13,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) request: &'a SegmentRequest,
     /// Its partition's position in the request.
     pub(crate) group: usize,
-    /// `None` if it was never requested before.
+    /// `None` if it was never requested before, or its uses are forgotten.
     pub(crate) slot: Option<SlotId>,
 }
 

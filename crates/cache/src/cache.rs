@@ -74,8 +74,8 @@ pub struct SegmentInfo {
 
 /// A bounded cache of segments, shared by all queries of a process.
 ///
-/// A lookup takes time proportional to the requested and evicted segments, each O(log n) for n cached ones; so do loads
-/// and removals.
+/// A lookup takes time proportional to the requested segments and those considered for eviction, each O(log n) for n
+/// cached or remembered ones; so do loads and removals.
 #[derive(Debug)]
 pub struct SegmentCache {
     state: Mutex<State>,
@@ -272,7 +272,7 @@ impl SegmentCache {
         self.locked(|state| state.complete(load, segment))
     }
 
-    /// Runs `work` under the lock, and frees the memory of removed segments afterwards.
+    /// Runs `work` under the lock, and afterwards frees the memory of segments that left the cache.
     fn locked<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let (result, freed) = {
             let mut state = self.state.lock();

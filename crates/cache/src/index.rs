@@ -127,7 +127,7 @@ impl SegmentIndex {
         objects.flat_map(|id| self.slots(*id)).collect()
     }
 
-    /// The slots of an object in one version or, with `None`, in all of them.
+    /// The slots of an object in one version.
     pub(crate) fn of_version(&self, table: &str, object: &ObjectPath, version: &ObjectVersion) -> Vec<SlotId> {
         let versions = self.tables.get(table).and_then(|objects| objects.get(object)).into_iter().flatten();
         versions.filter(|id| self.is_of_version(**id, version)).flat_map(|id| self.slots(*id)).collect()

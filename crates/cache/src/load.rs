@@ -42,7 +42,7 @@ impl Drop for Load {
     }
 }
 
-/// One query's share in a load. The room stays reserved until the last share is gone.
+/// One query's share in a load. The room stays reserved until the load ends or the last share is gone.
 #[derive(Debug)]
 pub struct LoadShare {
     pub(crate) load: Arc<Load>,
@@ -84,7 +84,8 @@ impl LoadTicket {
     }
 
     /// Hands over the loaded column as arrays for consecutive rows, and returns it pinned, with whether it stays in the
-    /// cache: a column that is larger than its reservation may find no room.
+    /// cache. It does not if there is no room for it, because it is larger than its reservation or the limit was
+    /// lowered, or if its table or object version was removed meanwhile.
     pub fn complete(self, mut chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
         chunks.retain(|chunk| !chunk.is_empty());
         let segment = Arc::new(Segment::new(chunks, Weak::clone(&self.load.cache), self.load.slot));

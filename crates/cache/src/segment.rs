@@ -104,7 +104,7 @@ impl Segment {
     }
 }
 
-/// A cached segment that a query is reading: it is not evicted before this is dropped.
+/// A segment that a query is reading. If it is cached, it is not evicted before this is dropped.
 #[derive(Debug)]
 pub struct PinnedSegment {
     segment: Arc<Segment>,

@@ -46,7 +46,7 @@ pub(crate) enum Residency {
     /// In memory.
     Cached {
         segment: Arc<Segment>,
-        /// Its key in the eviction order; `None` while it is out of that order because eviction found it pinned.
+        /// Its key in the eviction order; `None` while it is out of that order: eviction or removal found it pinned.
         queued: Option<Place>,
         /// Number of its admission.
         admission: u64,

@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub(crate) bytes_max: usize,
     pub(crate) tick: u64,
     pub(crate) counters: CacheCounters,
-    /// Removed segments, whose memory is freed after the lock is released.
+    /// Evicted and removed segments, whose memory is freed after the lock is released.
     pub(crate) freed: Vec<Arc<Segment>>,
 }
 
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// The slot of `key`, created if it was never requested before.
+    /// The slot of `key`, created if the index has none.
     pub(crate) fn slot_of(&mut self, key: &SegmentKey, last: &mut LastObject) -> SlotId {
         if let Some(slot) = self.index.find(key, last) {
             return slot;
@@ -214,7 +214,8 @@ impl State {
         self.list(id);
     }
 
-    /// Raises the reservation of a load to `bytes`; `false` if there is no room for it.
+    /// Raises the reservation of a load to at least `bytes`; `false` if less beneficial segments cannot give the room,
+    /// or if the load was abandoned.
     pub(crate) fn reserve(&mut self, load: &Load, bytes: usize) -> bool {
         let Some(reserved) = self.reserved_for(load) else {
             return false;

@@ -25,8 +25,8 @@ const SAMPLES_AT_ONCE: usize = 16;
 /// Infers the columns of `table`: the union of those that a sample of each object suggests.
 ///
 /// # Errors
-/// If an object cannot be read, its header gives two fields one name, or objects without a header have
-/// different numbers of fields.
+/// If an object cannot be read, is not valid CSV or has no record that ends within [`SAMPLE_BYTES_MAX`], its header
+/// gives two fields one name, or objects without a header have different numbers of fields.
 pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &CsvOptions) -> Result<SchemaRef> {
     let objects: Vec<_> = listing
         .nodes
@@ -71,7 +71,8 @@ pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &C
     Ok(union.finish())
 }
 
-/// The columns of an object, from as many of its first bytes as hold a record.
+/// The columns of an object, inferred from its first [`SAMPLE_BYTES`], or from twice as many and so on, up to
+/// [`SAMPLE_BYTES_MAX`], until a record ends within them.
 async fn columns_of(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions) -> Result<SchemaRef> {
     let mut sample_bytes = SAMPLE_BYTES;
     loop {

@@ -66,7 +66,7 @@ impl SqlFile {
     }
 
     /// Replaces all statements: written aside, synced and renamed, so that a crash leaves the old
-    /// catalog or the new one.
+    /// file or the new one.
     ///
     /// # Errors
     /// If the directory cannot be written.

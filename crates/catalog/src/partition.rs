@@ -87,7 +87,7 @@ impl Partition {
         self.row_oriented
     }
 
-    /// Whether the stored bytes are text as it is, which is larger than any part of it in Arrow.
+    /// Whether the stored bytes are uncompressed text, which is taken to be larger than any part of it in Arrow.
     pub fn is_plain_text(&self) -> bool {
         self.row_oriented && !self.is_compressed
     }
@@ -181,7 +181,7 @@ impl PlannedObject {
     }
 
     /// The object with the columns of a CSV table where `headers` finds them; itself if they are there.
-    /// Bounds of other columns are forgotten.
+    /// Otherwise all ranges known of its partitions are forgotten: they may be those of other columns.
     ///
     /// # Errors
     /// [`ErrorKind::BadData`] if it has none of the columns.
@@ -395,8 +395,8 @@ fn csv_partitions(entry: &ObjectEntry, splits: &[Split], schema: &SchemaRef) -> 
         .collect()
 }
 
-/// Bytes of an array of `rows`: exact for types of fixed width, and an upper estimate for strings
-/// whose plain text is `plain` bytes.
+/// Bytes of an array of `rows`: exact for values of fixed width, an upper estimate for strings whose plain text is
+/// `plain` bytes and for other types; and 1 KiB for the array itself.
 fn memory_estimate(data_type: &DataType, nullable: bool, rows: u64, plain: usize) -> usize {
     const ARRAY_BYTES: usize = 1024;
     let rows = rows as usize;

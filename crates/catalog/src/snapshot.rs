@@ -23,9 +23,9 @@ use super::unread::UnreadObjects;
 /// All objects of a table, each in one version. A query reads these versions or fails.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Objects in the order of their locations and paths.
+    /// Objects in the order of their locations, then nodes, then paths.
     pub objects: Vec<Arc<PlannedObject>>,
-    /// Number of them at each of the table's nodes.
+    /// Number of them at each node of each location.
     per_node: Vec<usize>,
     partitions: PartitionSet,
 }
@@ -133,7 +133,7 @@ impl Snapshot {
     }
 
     /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
-    /// (the previous snapshot) does not have in the same version. Gives back `known` if that is all.
+    /// (the previous snapshot) does not have in the same version. Gives back `known` if nothing changed.
     /// Columns of a CSV table that `is_inferred` are the fields of their names ([`HeaderFields`]).
     ///
     /// # Errors
@@ -224,8 +224,8 @@ impl Snapshot {
     }
 }
 
-/// For each of `entries` the object that is known in the same version. Both are sorted by path; of
-/// what is not, less is found.
+/// For each of `entries` the object that is known in the same version. Both are sorted by path; otherwise
+/// some known objects are not found.
 fn unchanged(entries: &[ObjectEntry], known: &[Arc<PlannedObject>]) -> Vec<Option<Arc<PlannedObject>>> {
     let mut known = known.iter().peekable();
     entries

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::ObjectEntry;
 
-/// Reads byte ranges of one object. At a storage node that is the object store; at a compute node
-/// it is a request to a storage node, which carries all ranges at once.
+/// Reads byte ranges of one object: at a storage node from the object store, at a compute node by a
+/// request to the object's storage, which carries all ranges at once.
 #[async_trait]
 pub trait RangeSource: Debug + Send + Sync {
     /// The object, in the version that every read must find.

@@ -321,7 +321,7 @@ impl<'s, H: Host> Stack<'s, H> {
         self.raw_get(table);
     }
 
-    /// Pops a key and a value into a table; does nothing if the key cannot be one.
+    /// Pops a key and a value into a table; drops them if the key cannot be one, or there is no table.
     pub fn raw_set(&self, table: c_int) {
         let is_key = match self.raw_type(-2) {
             ffi::T_NUMBER => !matches!(self.kind(-2), Kind::Float(value) if value.is_nan()),

@@ -33,8 +33,9 @@ pub trait Host: Sized + 'static {
     /// The functions that scripts call by their numbers.
     fn functions(&self) -> &[Function<Self>];
 
-    /// Error to raise because the script must not continue, as after [`Host::panicked`] or without a budget. Called
-    /// after each check of the budget, with whether some is left; `None` if the script may continue.
+    /// Error to raise because the script must not continue, as after [`Host::panicked`] or without a budget; `None` if
+    /// it may. Called after each check of the budget, with whether instructions are left, and with `true` after a
+    /// function of Rust that has made the machine hold more memory than it may.
     fn must_stop(&self, lines: Lines<'_>, within_budget: bool) -> Option<&'static [u8]>;
 
     /// Called after a panic in a function of Rust; returns the error to raise.
@@ -56,10 +57,11 @@ impl Reference {
 #[derive(Debug)]
 pub struct Chunk(Reference);
 
-/// One of Lua's own libraries, restricted to its deterministic part.
+/// One of Lua's own libraries; those of mathematics, strings and tables only with their deterministic part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// `assert`, `error`, `ipairs`, `pcall`, `select`, ...
+    /// `assert`, `error`, `ipairs`, `pcall`, `select`, ... as in Lua, also the functions that a host has to leave out
+    /// or replace: `dofile` and `print` reach outside, and the order of `pairs` is that of memory.
     Base,
     /// `coroutine.create`, ...
     Coroutine,
@@ -300,7 +302,7 @@ impl<H: Host> Stack<'_, H> {
     }
 }
 
-/// A name as a C string, truncated at the first NUL.
+/// A name as a C string, without its NULs.
 pub fn c_name(name: &str) -> CString {
     CString::new(name.replace('\0', "")).unwrap_or_default()
 }

@@ -25,13 +25,13 @@ pub use context::{CALLS_DEEP_MAX, Context};
 pub use definitions::Definitions;
 pub use registration::{Procedure, Registration};
 
-/// Limits of a transaction in a procedure; a statement outside of a procedure has no such limits. They count work and
-/// not time, so that the same call ends in the same way on every machine.
+/// Limits of a procedure's call, including the calls inside it; a statement outside of a procedure has no such limits.
+/// They count work and not time, so that the same call ends in the same way on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows that it may read and write.
     pub rows_max: u64,
-    /// Instructions of Lua.
+    /// Instructions of a call in Lua; calls in Lua inside it share them.
     pub instructions_max: u64,
     /// Bytes that a call in Lua may hold, including results of its statements.
     pub lua_bytes_max: usize,

@@ -53,8 +53,8 @@ impl Lookup {
         self.ranges.iter().all(ValueRange::is_point).then_some(self.ranges.len())
     }
 
-    /// Leaves what is in `others` too. Where that is not one range against many, either of them
-    /// alone is still right, and the listed values are taken to be fewer.
+    /// Keeps the values that are in `others`, too. If neither is a single range, keeps one of the two,
+    /// which is right as well: an empty one, or listed values, of two lists the shorter one.
     fn narrow(&mut self, others: Vec<ValueRange>) {
         let (many, one) = match (self.ranges.as_slice(), others.as_slice()) {
             (_, [one]) => (std::mem::take(&mut self.ranges), one.clone()),

@@ -96,7 +96,7 @@ impl Handshake {
     /// Compares this build (the compute node) with `node`.
     ///
     /// # Errors
-    /// A sentence that says which side to upgrade.
+    /// A sentence that names the versions of both and says which side to upgrade.
     pub fn check(&self, node: &Handshake) -> Result<(), String> {
         let compatible =
             self.protocol_version == node.protocol_version && self.datafusion_version == node.datafusion_version;
@@ -663,7 +663,7 @@ pub fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
 /// Decodes [`encode_schema`].
 ///
 /// # Errors
-/// If the bytes are not a schema.
+/// If the bytes are not a schema, or exceed the limits on messages and types.
 pub fn decode_schema(bytes: &[u8]) -> Result<SchemaRef> {
     let wrong = |why: String| DataFusionError::Plan(format!("a table schema in a request does not decode: {why}"));
     check_message(bytes, MESSAGE_FIELDS_MAX, &shape::SCHEMA).map_err(wrong)?;
@@ -683,7 +683,7 @@ pub fn encode_scalar(value: &ScalarValue) -> Result<Vec<u8>> {
 /// Decodes [`encode_scalar`].
 ///
 /// # Errors
-/// If the bytes are not a value.
+/// If the bytes are not a value, or the value is nested or exceeds the limits on messages.
 pub fn decode_scalar(bytes: &[u8]) -> Result<ScalarValue> {
     let wrong = |why: String| DataFusionError::Plan(format!("a value in a message does not decode: {why}"));
     check_message(bytes, VALUE_FIELDS_MAX, &shape::SCALAR).map_err(wrong)?;

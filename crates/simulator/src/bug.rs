@@ -16,7 +16,8 @@ use thermocline_types::Result;
 pub enum Bug {
     /// Clients are told before the log is synced.
     ReleasedBeforeSync,
-    /// Clients are told results of reads over all partitions before those are durable.
+    /// Clients are told results of reads over several partitions, or in sessions' transactions, before the changes read
+    /// are durable.
     ReadsDoNotWait,
     /// One partition's queue swaps two transactions over several partitions.
     SwappedOrder,

@@ -70,7 +70,7 @@ pub struct Node {
     clients: Vec<Client>,
     turns: Vec<Turn>,
     states: States,
-    /// End of the log when each partition last ran a transaction over several.
+    /// Last record of any participant when each partition last ran a transaction over several.
     read: Vec<Sequence>,
     schema_version: u64,
     /// Rendezvous in the order in which each partition came to them.
@@ -79,7 +79,7 @@ pub struct Node {
     idle_steps: u32,
     closing: Closing,
     bug: Option<Bug>,
-    /// Transactions given to the log.
+    /// Records of transactions given to the log.
     pub commits: u64,
     /// Transactions of sessions with several records.
     pub commits_in_parts: u64,

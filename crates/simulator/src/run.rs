@@ -35,7 +35,7 @@ pub struct Failure {
     pub seed: u64,
     /// Number of the crash and recovery, from 0.
     pub round: u32,
-    /// Kind.
+    /// The violation, in words.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ pub struct Simulation {
     bug: Option<Bug>,
     /// Value that a procedure writes with [`Bug::NotDeterministic`].
     noise: Arc<AtomicI64>,
-    /// I/O of the first round at which the process ends; `None` for any.
+    /// I/O of the first round's work at which the process ends; `None` for a random one, or none.
     crash_at: Option<u64>,
     settings: LogSettings,
     identity: Identity,
@@ -98,7 +98,7 @@ impl State {
 
 /// Expectation of the next recovery.
 struct Expected {
-    /// Highest sequence that clients were told of or that the log reports durable.
+    /// Highest sequence that the log reports durable or, if commits wait for that, that clients were told of.
     least: Sequence,
     most: Sequence,
     states: States,
@@ -133,7 +133,7 @@ impl Simulation {
         self
     }
 
-    /// Places the first crash in the middle of this I/O, without other faults before it.
+    /// Places the crash of the first round's work in the middle of this I/O, without other faults during it.
     #[must_use]
     pub const fn with_crash_at(mut self, operation: u64) -> Self {
         self.crash_at = Some(operation);
@@ -340,7 +340,7 @@ impl Simulation {
         Ok(None)
     }
 
-    /// Checks that recovery leaves neither damage nor unfinished files.
+    /// Checks, after one of eight recoveries, that it leaves neither damage nor unfinished files.
     fn check(&self) -> Result<(), String> {
         if self.bit_flipped || self.bug.is_some() || !self.random.clone().one_in(8) {
             return Ok(());

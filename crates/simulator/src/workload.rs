@@ -97,7 +97,7 @@ const LOADS: [&str; 2] = [
     "SELECT load, count(*), min(total) FROM loaded GROUP BY load",
     "SELECT load, count(*), min(total) FROM loaded_everywhere GROUP BY load",
 ];
-/// [`LOAD_OF`] once the added column exists.
+/// [`LOADS`] once the added column exists.
 const LOADS_ADDED: [&str; 2] = [
     "SELECT load, count(*), min(total), min(added), max(added) FROM loaded GROUP BY load",
     "SELECT load, count(*), min(total), min(added), max(added) FROM loaded_everywhere GROUP BY load",
@@ -143,7 +143,7 @@ pub enum Ask {
     Loaded(i64),
     /// Key, bytes: large values, which exceed a memory limit sooner or later.
     Grow(i64, u64),
-    /// Reads more rows than a transaction may.
+    /// Reads all registers many times: more rows than a procedure may, once there are a few.
     Many,
     /// Fails on purpose.
     Abort,

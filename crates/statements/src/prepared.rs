@@ -129,7 +129,7 @@ impl Prepared {
         matches!(self.plan, Plan::Select(_) | Plan::Text(..))
     }
 
-    /// Whether there is a LIMIT without ORDER BY.
+    /// Whether its SELECT, if any, has a LIMIT or an OFFSET without ORDER BY.
     pub fn limits_without_order(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => select.limits_without_order(),
@@ -204,8 +204,8 @@ impl Prepared {
         Ok(batch)
     }
 
-    /// [`Self::run_batch`] with borrowed values. An INSERT of one row of parameters uses them directly; other
-    /// statements copy them.
+    /// [`Self::run_batch`] with borrowed values. An INSERT of one row of parameters uses them directly if none needs
+    /// conversion; otherwise they are copied.
     pub fn run_batch_borrowed<'v, P: AsRef<[ValueRef<'v>]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -422,8 +422,9 @@ impl HeapSize for Prepared {
     }
 }
 
-/// Converts parameters to the types derived at binding: text is parsed, and a float for an exact type becomes exact, so
-/// that plans know which comparisons are of floats. Other numbers are taken without conversion.
+/// Converts parameters to the types derived at binding: text is parsed; a float for an exact type becomes exact, so
+/// that plans know which comparisons are of floats; numbers for REAL, REALs for DOUBLE PRECISION, and dates and
+/// timestamps for a type with more parts are cast. Other numbers and moments are taken without conversion.
 pub fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>) -> Result<Cow<'_, [Value]>> {
     let mut settled = Cow::Borrowed(parameters);
     for (position, (value, data_type)) in parameters.iter().zip(types).enumerate() {

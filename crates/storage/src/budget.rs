@@ -163,7 +163,8 @@ impl Account {
         self.take_some(bytes, bytes).await;
     }
 
-    /// As many bytes between `least` and `most` as may be had, as soon as there are some.
+    /// Takes `most` bytes, or half of them, a quarter and so on down to `least`, as soon as one of these may be had;
+    /// returns how many.
     pub(crate) async fn take_some(&self, least: usize, most: usize) -> usize {
         loop {
             let returned = self.holding.budget.returned.notified();

@@ -26,7 +26,7 @@ pub(crate) fn is_hidden(name: &str) -> bool {
 const LINKS_MAX: usize = 8;
 /// Why a link that leads out is skipped.
 const OUTSIDE: &str = "a symbolic link that leads out of ROOT";
-/// `ELOOP`: a link that leads to itself.
+/// `ELOOP` on Linux: symbolic links that lead back to themselves, or too many of them.
 const FILESYSTEM_LOOP: i32 = 40;
 
 /// A directory on the way.

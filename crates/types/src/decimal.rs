@@ -27,11 +27,10 @@ const POWERS: [i128; PRECISION_MAX as usize + 1] = {
 /// A quotient has at least this many significant digits, as in PostgreSQL.
 const QUOTIENT_DIGITS_MIN: i32 = 16;
 
-/// An exact decimal number: an integer of at most 38 digits, and how many of them stand after the
-/// point.
+/// An exact decimal number: an integer of at most 38 digits, and its scale, the number of digits after the point.
 ///
 /// Equality, order and hash are those of the number: 1.0 equals 1.00. Results have the scale that PostgreSQL gives
-/// them, and a result of more than 38 digits is an error: no digit is lost silently.
+/// them, and a result of more than 38 digits is an error: no digit is lost silently. Only a quotient is rounded.
 #[derive(Clone, Copy)]
 pub struct Decimal {
     // Bytes rather than i128, whose alignment would make every `Value` half as large again.
@@ -67,7 +66,7 @@ impl Decimal {
         i128::from_ne_bytes(self.units)
     }
 
-    /// How many digits stand after the point.
+    /// Number of digits after the point.
     #[inline]
     pub const fn scale(self) -> u8 {
         self.scale
@@ -161,7 +160,8 @@ impl Decimal {
         }
     }
 
-    /// The shortest decimal equal to this float; `None` if it is not finite or has too many digits.
+    /// The float rounded to 15 significant digits, without zeros at the end of its fraction; `None` if it is not finite
+    /// or has too many digits.
     pub fn from_f64(value: f64) -> Option<Self> {
         // PostgreSQL's float8_numeric keeps 15 significant digits.
         value.is_finite().then(|| Self::parse(&format!("{value:.14e}")))?.map(Self::trimmed)
@@ -221,8 +221,8 @@ impl Decimal {
         Self::new(units, self.scale + other.scale)
     }
 
-    /// The quotient, with PostgreSQL's scale: at least 16 significant digits, and no less than the
-    /// operands' scales.
+    /// The quotient, with PostgreSQL's scale: at least 16 significant digits, and no less than the operands' scales. It
+    /// is rounded to a smaller scale where it would have more than 38 digits.
     pub fn divide(self, other: Self) -> Result<Self> {
         if other.units() == 0 {
             return Err(Class::DivisionByZero.error("division by zero"));

@@ -25,7 +25,7 @@ pub enum Error {
     /// More memory was asked for than a limit allows: the database's, one holder's share, or a procedure's.
     #[error("out of memory: {0}")]
     OutOfMemory(Box<str>),
-    /// Stopped by a limit on instructions or time, or by the user.
+    /// Stopped by a limit on instructions or time, by the user, or because the database is closed.
     #[error("cancelled: {0}")]
     Cancelled(Box<str>),
     /// Two rows have one key of a unique index.
@@ -222,7 +222,7 @@ classes! {
     Procedure "38000",
     /// A procedure did what procedures may not do.
     ProcedureForbidden "38002",
-    /// Procedures call each other too deeply, or JSON is nested too deeply.
+    /// A procedure calls itself, or calls, JSON or a statement are nested too deeply.
     TooDeep "54001",
 }
 
@@ -261,7 +261,7 @@ impl Error {
         }
     }
 
-    /// Adds the place in a procedure where the error arose, unless it has one.
+    /// Adds the place in a procedure where the error arose, unless it has one or is [`Error::OtherPartition`].
     #[must_use]
     pub fn in_procedure(self, procedure: &str, line: u32) -> Self {
         match self {

@@ -189,7 +189,7 @@ impl Number {
         Ok((Self { whole, fraction }.negated_if(is_negative), rest))
     }
 
-    /// The number of digits alone.
+    /// A number that is written as digits alone.
     fn count(digits: &str) -> Result<Self> {
         let is_count = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let whole = is_count.then(|| digits.parse::<i64>().ok()).flatten().ok_or(Fault::Syntax)?;
@@ -213,7 +213,8 @@ fn leading_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// Numbers with units, from the right to the left: a number without one counts what its place says.
+/// Reads numbers with units, from right to left. A number without a unit is of `unit`, or else of seconds, at the end,
+/// and of days in front of a time.
 fn words(text: &str, unit: Option<Unit>, sum: &mut Sum) -> Result<()> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let is_ago = words.pop_if(|last| *last == "ago").is_some();

@@ -49,8 +49,9 @@ impl Operator {
 
     /// The operator over operands of these types; `None` is that of a string literal, a parameter and NULL.
     ///
-    /// Integers give the wider of their types. Decimals give decimals, except that quotients and powers are doubles,
-    /// because no single scale would suit all rows.
+    /// Integers give the wider of their types, except that powers are doubles. Decimals, also with integers, give
+    /// decimals, except that quotients and powers are doubles, because no single scale would suit all rows. Sums,
+    /// differences, products and quotients of REALs are REAL; other results with a float are doubles.
     ///
     /// # Errors
     /// If there is no such operator: SQLSTATE 42883; or if several match: 42725.

@@ -43,7 +43,7 @@ impl Zone {
     /// An offset to the east.
     ///
     /// # Errors
-    /// If it has months or days: SQLSTATE 22023.
+    /// If it has months or days, or its seconds exceed 32 bits: SQLSTATE 22023.
     pub fn of_interval(span: Interval) -> Result<Self> {
         let seconds = i32::try_from(span.micros / MICROS_PER_SECOND);
         seconds.ok().filter(|_| span.months == 0 && span.days == 0).map(Self::Fixed).ok_or_else(|| {
@@ -206,6 +206,7 @@ pub(crate) fn read_zone(text: &str) -> Result<Option<Zone>> {
 }
 
 /// Writes a moment as local time `YYYY-MM-DD HH:MM:SS`, with a fraction if there is one, and the offset, `+00` for UTC.
+/// A moment whose local time is outside the years 1 to 9999 is written in UTC.
 pub fn format_timestamptz(out: &mut impl Write, micros: i64, zone: Zone) -> fmt::Result {
     let offset = zone.offset_at(micros);
     let local = micros.saturating_add(i64::from(offset) * MICROS_PER_SECOND);

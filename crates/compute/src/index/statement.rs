@@ -19,7 +19,7 @@ impl IndexStatement {
     /// Understands `statement`; `None` if it is about something else.
     ///
     /// # Errors
-    /// A sentence that names the clause, for what indexes of this database do not have.
+    /// A sentence that names the unsupported clause, columns or schema, or says that the index needs a name.
     pub(crate) fn of(statement: &Statement) -> Result<Option<Self>> {
         let Statement::Statement(statement) = statement else {
             return Ok(None);

@@ -43,9 +43,10 @@ pub(super) const SET_BYTES_MAX: usize = 4 << 20;
 /// Keys as they are collected, by one partition or by all of them.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    /// `None` if there were too many keys, or no memory for them.
+    /// `None` if no filter is wanted, there were too many keys, or there was no memory for it.
     pub(super) filter: Option<BloomFilter>,
-    /// `None` if the keys lie too far apart, or are none that a set holds.
+    /// `None` if no set is wanted, the keys lie too far apart or are none that a set holds, or there was no memory for
+    /// it.
     pub(super) set: Option<KeySet>,
 }
 
@@ -109,7 +110,7 @@ impl BuildKeys {
         };
     }
 
-    /// The filter, once all partitions have finished; `None` before, or if there were too many keys.
+    /// The filter, once all partitions have finished; `None` before, or if there is none ([`Collected::filter`]).
     pub(crate) fn filter(&self) -> Option<Arc<BloomFilter>> {
         match &*self.state.lock() {
             State::Known { filter, .. } => filter.clone(),
@@ -117,7 +118,8 @@ impl BuildKeys {
         }
     }
 
-    /// All keys and no others, once all partitions have finished; `None` before, or if no set holds them.
+    /// All keys and no others, once all partitions have finished; `None` before, or if there is no set
+    /// ([`Collected::set`]).
     pub(crate) fn set(&self) -> Option<Arc<KeySet>> {
         match &*self.state.lock() {
             State::Known { set, .. } => set.clone(),

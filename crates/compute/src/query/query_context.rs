@@ -58,7 +58,7 @@ pub struct QueryStats {
     pub bytes_returned: u64,
     /// Partitions by route, in the order of [`Route::ALL`].
     pub partitions: [u64; Route::ALL.len()],
-    /// Bloom filters of joins that scans applied.
+    /// Bloom filters of joins that scans applied; one that both storage and this side apply counts twice.
     pub bloom_filters: u64,
     /// Partitions that were pushed down and pulled up after all.
     pub partitions_pushed_back: u64,

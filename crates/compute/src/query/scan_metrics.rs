@@ -12,7 +12,7 @@ pub struct ScanMetrics {
     pub partitions_done: Count,
     /// Partitions left out by their statistics.
     pub partitions_pruned: Count,
-    /// Bloom filters of joins that were applied.
+    /// Bloom filters of joins that were applied at storage, and those applied here.
     pub bloom_filters: Count,
     /// Sets of build keys that rows in memory are tested against.
     pub key_sets: Count,

@@ -72,7 +72,8 @@ impl DynamicFilter {
         self.maker.as_ref().is_some_and(|maker| !maker.direct)
     }
 
-    /// All build keys and no others, over the table's columns, if they are known and lie close together.
+    /// All build keys and no others, over the table's columns, if the join has one key and its values are known and lie
+    /// close together.
     pub(super) fn key_set(&self) -> Option<Keys> {
         let set = self.maker.as_ref()?.keys.as_ref()?.set()?;
         match self.expression.children().as_slice() {
@@ -151,7 +152,7 @@ pub(super) fn without_lists(predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn
     conjunction_opt(terms.map(Arc::clone))
 }
 
-/// Whether a term is made of columns, literals, comparisons and lists only, and is not just TRUE.
+/// Whether a term is made of columns, literals, binary operators, casts and lists only, and is not a mere literal.
 fn is_plain(term: &Arc<dyn PhysicalExpr>) -> bool {
     let mut plain = term.downcast_ref::<Literal>().is_none();
     let walked = term.apply(|node| {

@@ -37,8 +37,8 @@ use crate::join::FilterMaker;
 use crate::query::{QueryContext, ScanMetrics};
 use crate::settings::QuerySettings;
 
-/// All partitions of a table, each by the route that the router picks for it, with the fragment
-/// applied on whichever side the partition is processed.
+/// The partitions of a table that the predicate does not exclude, each by the route that the router
+/// picks for it, with the fragment applied on whichever side the partition is processed.
 ///
 /// ```text
 ///                      +-- pushdown --> storage node runs the fragment --------+
@@ -66,7 +66,7 @@ impl HybridScanExec {
     /// whole table's columns).
     ///
     /// # Errors
-    /// If the predicate does not fit the table.
+    /// If the predicate does not fit the table, or an object has a needed column that cannot be read.
     pub fn new(
         table: &ExternalTable,
         snapshot: &Snapshot,

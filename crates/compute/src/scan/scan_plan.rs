@@ -23,8 +23,8 @@ use crate::learning::{Expected, Shape};
 use crate::query::QueryContext;
 use crate::settings::QuerySettings;
 
-/// What a scan reads and computes, and for which query. Routes, segments and counters of an execution are not in it:
-/// the operator ([`HybridScanExec`]), the router and the run are made from it.
+/// Input and computation of a scan, and its query. Routes, segments and counters of an execution are not in it: the
+/// operator ([`HybridScanExec`]), the router and the run are made from it.
 ///
 /// [`HybridScanExec`]: super::HybridScanExec
 #[derive(Debug, Clone)]
@@ -151,7 +151,7 @@ impl ScanPlan {
     /// whole table's columns).
     ///
     /// # Errors
-    /// If the predicate does not fit the table.
+    /// If the predicate does not fit the table, or an object has a needed column that cannot be read.
     pub(super) fn new(
         table: &ExternalTable,
         snapshot: &Snapshot,
@@ -480,7 +480,7 @@ pub(super) struct Narrowing {
     pub(super) shape: Shape,
 }
 
-/// Rows and ranges of the needed columns, over all partitions that are left.
+/// Rows, bytes in memory and ranges of the needed columns, over all partitions that are left.
 pub(super) fn input_statistics(
     schema: &SchemaRef,
     columns: &[usize],

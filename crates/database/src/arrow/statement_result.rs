@@ -44,7 +44,7 @@ pub fn batches(result: &StatementResult) -> Result<Option<(SchemaRef, Vec<Record
 struct Kind {
     field: Field,
     data_type: RowType,
-    /// Largest scale of its decimals; used for NUMERIC, whose values have different scales.
+    /// Largest scale of its values if it is NUMERIC, whose values have different scales; otherwise 0.
     scale: u8,
 }
 

@@ -42,7 +42,7 @@ pub struct RowReader<R> {
 }
 
 impl<R: Read> RowReader<R> {
-    /// Reads from the start of `input` and skips the header if the format has one.
+    /// Reads from the start of `input`, and skips a byte order mark and, if the format has one, the header.
     ///
     /// # Errors
     /// As [`RowReader::next_row`].
@@ -71,7 +71,7 @@ impl<R: Read> RowReader<R> {
         Ok(reader)
     }
 
-    /// Advances to the next row; false at the end.
+    /// Advances to the next row; false at the end of the input or at an end mark.
     ///
     /// # Errors
     /// Invalid or too long rows, and I/O errors.

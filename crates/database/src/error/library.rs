@@ -226,7 +226,7 @@ fn without_kinds(message: &str) -> &str {
 /// Beginnings of the tail of a message that concerns the library's code.
 const OF_ITS_CODE: [&str; 3] = ["\nThis issue was likely caused by a bug in", "\n\nbacktrace:", "\nbacktrace:"];
 
-/// Type names of the libraries and in SQL, longer ones first.
+/// Type names of the libraries and in SQL. A name precedes its own prefixes.
 const TYPES: [(&str, &str); 27] = [
     ("LargeUtf8", "text"),
     ("Utf8View", "text"),

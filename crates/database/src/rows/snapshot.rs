@@ -161,7 +161,7 @@ pub struct QuerySnapshot {
 }
 
 impl QuerySnapshot {
-    /// Registers a scan with the query's snapshot.
+    /// Registers a scan with the query's snapshot; with a new one if that has begun or was dropped.
     pub fn register(&self, session: &AsyncRowSession, request: Request) -> Registered {
         let mut current = self.current.lock();
         if let Some(snapshot) = current.upgrade()

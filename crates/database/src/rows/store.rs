@@ -138,7 +138,7 @@ impl RowStore {
     /// Waits for the end of recovery.
     ///
     /// # Errors
-    /// The error of recovery, or of `interrupt`.
+    /// The error of recovery or of `interrupt`, or that the database has been closed.
     pub fn recovered(&self, interrupt: &Interrupt) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -163,7 +163,7 @@ impl RowStore {
     /// The row engine; starts it if necessary, and waits for the end of recovery.
     ///
     /// # Errors
-    /// As [`RowStore::recover`].
+    /// As [`RowStore::recover`] and [`RowStore::recovered`].
     pub fn engine(&self) -> Result<Arc<RowEngine>> {
         self.recovered(&Interrupt::new(None))?;
         let mut state = self.state.lock();
@@ -255,10 +255,10 @@ impl RowStore {
         self.settings.lock().clone()
     }
 
-    /// Changes the settings that can be changed at run time.
+    /// Changes settings: any of them until the row tables are opened, then only those that can be changed at run time.
     ///
     /// # Errors
-    /// A sentence that names a setting that is fixed when the database is opened.
+    /// A sentence that names a setting that is fixed when the row tables are opened.
     pub fn change(&self, wanted: &RowSettings) -> Result<(), String> {
         let state = self.state.lock();
         let mut settings = self.settings.lock();

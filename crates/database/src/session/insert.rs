@@ -192,7 +192,8 @@ pub fn of_texts(
     query.part(Ast::Query(outer)).map(Some)
 }
 
-/// Casts plain string literals in the select list to the types of their target columns.
+/// Casts plain string literals in the select list to the types of their target columns, unless those are texts. Leaves
+/// set operations, SELECT DISTINCT, and the items from the first wildcard on as they are.
 fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
     if select.distinct.is_some() {

@@ -54,7 +54,8 @@ const BATCHES_AHEAD: usize = 2;
 /// A statement moves to the analytic engine only before any of it has run, or if it is a query. The row engine also
 /// answers "not here" to a query outside a transaction that reads many rows
 /// (`thermocline_transactions::database::Settings::query_rows_max`), because it would hold its partitions meanwhile,
-/// which a snapshot does not.
+/// which a snapshot does not. If the analytic engine cannot plan such a query, the row engine runs it without that
+/// limit.
 ///
 /// Clones refer to the same session, which runs one statement at a time. It is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -506,7 +507,7 @@ pub(super) fn is_of_planning(error: &DataFusionError) -> bool {
 }
 
 /// Whether the analytic engine may run a read-only query after this error of the row engine: the query is unsupported,
-/// reads too many rows, or has too large a result.
+/// has syntax or a function that the row engine does not know, reads too many rows, or has too large a result.
 pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
     is_not_here(error)
         || matches!(

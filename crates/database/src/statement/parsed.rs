@@ -19,11 +19,13 @@ use super::setting_statement::{Change, alter_database};
 /// Tree of a statement.
 #[derive(Debug, Clone)]
 pub enum Parsed {
-    /// A statement that either engine may run.
+    /// A statement in the form of the row engine; most have one for the analytic engine, too
+    /// ([`Parsed::into_analytic`]).
     Sql(Sql),
     /// `EXPLAIN` of such a statement, in the form of the row engine, with the options of the analytic engine.
     Explain(Sql, ExplainStatementOptions),
-    /// A statement of the analytic engine only: `CREATE EXTERNAL TABLE`, `COPY ... TO 'file'` in DataFusion's form.
+    /// A statement in DataFusion's form only: `CREATE EXTERNAL TABLE`, `COPY ... TO 'file'`, `RESET`, or `EXPLAIN` of
+    /// these.
     Analytic(AnalyticStatement),
     /// `ALTER DATABASE SET` and `RESET`.
     AlterDatabase(Change),

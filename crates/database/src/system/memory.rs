@@ -1,5 +1,5 @@
-//! `system.memory`: one row for each structure of each row table and partition, and one for each kind of working memory
-//! of the row engine.
+//! `system.memory`: one row for all row tables and their indexes, one for each kind of working memory of the row
+//! engine, one for the queue of each partition, and one for each structure of each row table in each partition.
 
 use thermocline_compute::Columns;
 use thermocline_transactions::database::Statistics;

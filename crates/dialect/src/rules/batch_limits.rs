@@ -23,8 +23,8 @@ const LONG_BYTES: usize = 64 << 10;
 /// they do, Arrow's error ends the query (22003).
 const FEW_TEXTS: usize = 16;
 
-/// Makes long constants and concatenations of texts return an error if a batch of them would be too large: Arrow's
-/// arrays hold 2 GiB, and DataFusion panics beyond.
+/// Makes long constants and concatenations of texts in projections, filters, aggregates and window functions return an
+/// error if a batch of them would be too large: Arrow's arrays hold 2 GiB, and DataFusion panics beyond.
 #[derive(Debug)]
 pub(crate) struct BatchLimits;
 

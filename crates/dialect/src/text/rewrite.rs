@@ -477,7 +477,7 @@ fn now(function: &Function) -> Option<Expr> {
     })
 }
 
-/// Primary names of functions, by alias.
+/// Primary names of functions, by alias; without aliases that name a placeholder.
 static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     let names = written_functions().flat_map(|function| {
         let own = function.name().to_owned();
@@ -486,8 +486,8 @@ static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     names.filter(|(alias, _)| !is_stand_in(alias)).collect()
 });
 
-/// Replaces an alias of a function by its primary name. For calls by an alias, DataFusion keeps the text of the call
-/// including its arguments, which doubles with each level of nested calls.
+/// Replaces an alias of a function by its primary name, except in calls with OVER or FILTER. For calls by an alias,
+/// DataFusion keeps the text of the call including its arguments, which doubles with each level of nested calls.
 fn by_own_name(expression: &mut Expr) {
     let Expr::Function(function) = expression else { return };
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };

@@ -85,7 +85,7 @@ impl Segments {
         loop {
             let Some(oldest) = self.shared.lock().covered(covered) else { break };
             let name = oldest.file_name();
-            // Another caller may have removed it.
+            // A segment that is gone already does not keep the later ones.
             if present.contains(&name)
                 && let Err(error) = disk.remove(&name)
             {

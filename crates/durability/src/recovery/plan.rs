@@ -65,7 +65,7 @@ pub struct Progress {
     pub rows_total: u64,
     /// Bytes of the log replayed.
     pub log_bytes: u64,
-    /// Bytes of the log not covered by the snapshot, or slightly more.
+    /// Bytes of the log not covered by the snapshot, and of at most a segment more.
     pub log_bytes_total: u64,
     /// Records replayed.
     pub records: u64,
@@ -91,7 +91,10 @@ pub struct Recovered {
 }
 
 impl Plan {
-    /// Reads all files and changes nothing. Only I/O errors are returned; damage is part of the plan.
+    /// Reads all files and changes nothing. Damage is part of the plan.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or is of a newer version.
     pub fn make(disk: &dyn Disk) -> Result<Self> {
         let (control, control_damage) = match Control::read(disk) {
             Err(error @ Error::Corrupt(_)) => (None, Some(error)),
@@ -192,12 +195,12 @@ impl Plan {
         choose(self.snapshot_state, self.log_state)
     }
 
-    /// Identity of the database; `None` if there are no files.
+    /// Identity of the database; `None` if no readable file names it.
     pub const fn identity(&self) -> Option<Identity> {
         self.identity
     }
 
-    /// The newest snapshot.
+    /// The newest snapshot; `None` if there is none, or it is damaged.
     pub const fn snapshot(&self) -> Option<&Manifest> {
         self.snapshot.as_ref()
     }
@@ -219,8 +222,9 @@ impl Plan {
         LogEnd { next, next_segment, segments: self.log.segments.clone() }
     }
 
-    /// Prepares the directory for a log that continues: removes unfinished files, and replaces the last segment by a
-    /// copy of its whole groups that is durable and sealed. Stopping in the middle does no harm. If something is wrong
+    /// Prepares the directory for a log that continues: removes unfinished files, earlier snapshots and a last segment
+    /// without records, replaces the last segment with records by a copy of its whole groups that is durable and
+    /// sealed, and writes its name into the control file. Stopping in the middle does no harm. If something is wrong
     /// with the files, returns an error and changes nothing.
     pub fn repair(&self, disk: &dyn Disk) -> Result<LogEnd> {
         self.wrong().map_or(Ok(()), Err)?;

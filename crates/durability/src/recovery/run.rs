@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
         Self { plan, disk, replay, report, recovered, last, open: None }
     }
 
-    /// Loads and replays up to and including this record.
+    /// Loads and replays up to and including this record; an error if its transaction has further records.
     pub fn run(mut self, until: Sequence, torn: bool) -> Result<Recovered, Halt> {
         self.load()?;
         let stopped = match self.segments(until) {

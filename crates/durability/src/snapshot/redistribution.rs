@@ -13,8 +13,9 @@ use super::writer::SnapshotWriter;
 /// Rows written between two calls of `check`.
 const ROWS_BETWEEN_CHECKS: u32 = 1 << 12;
 
-/// Writes the rows of all partitions as those of another number of partitions, each where the hash of its table's
-/// partition column puts it. No transaction or load runs meanwhile. `check` returns an error if this is to stop.
+/// Writes the rows of all partitions as those of another number of partitions: each where the hash of its table's
+/// partition column puts it, and those of a replicated table once, into the first partition's file. No transaction or
+/// load runs meanwhile. `check` returns an error if this is to stop.
 ///
 /// A row that moves to another partition gets a new id there; rows keep their order by partition and id. Rows of a
 /// replicated table keep their ids.

@@ -17,7 +17,7 @@ use super::scan::{Scanner, Step};
 const ROWS_MAX: usize = 10_000;
 
 /// The columns of an object that starts with `sample`, strings as `Utf8View`, all of them nullable:
-/// values behind the sample may be missing. `None` if no record ends within the sample, so that a
+/// values behind the sample may be missing. `None` if no record but the header ends within the sample, so that a
 /// longer one is needed; never if the sample `is_whole`, that is, ends where the object does.
 ///
 /// Without a header, columns are named `column_1`, `column_2` and so on. A column of nothing but NULLs is of type

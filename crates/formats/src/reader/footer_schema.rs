@@ -73,6 +73,7 @@ pub fn bounds_hold(footer: &ParquetMetaData, group: &RowGroupMetaData, leaf: usi
 /// A term is left out if it needs a column
 /// - of another type in the object, since bounds are then compared in one type and values in another;
 /// - of floats, since writers leave NaN out of the bounds and zeros have two signs there;
+/// - that is nested in the object;
 /// - with bounds that do not hold ([`bounds_hold`]), or without a count of NULLs, which is then taken
 ///   for none.
 pub(super) fn prunable(

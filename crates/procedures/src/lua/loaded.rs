@@ -108,7 +108,8 @@ impl Loaded {
 
     /// The statement with a name, or of a text; a new text is planned.
     ///
-    /// A call pays for the planning of each text once, even if an earlier call has planned it.
+    /// A call pays for the planning of each text once, even if an earlier call has planned it, and beyond [`PAID_MAX`]
+    /// texts at each use.
     pub fn statement(
         &self,
         schema: &Schema,

@@ -1,7 +1,7 @@
 //! Columns of JSON documents.
 //!
 //! A document is a struct of one field, its canonical text, which is a type that no table of objects has: their texts are
-//! views. DataFusion brings a struct to no text by itself, so what is of texts alone refuses documents.
+//! views. DataFusion does not coerce a struct to text, so functions and operators of texts alone refuse documents.
 
 use std::sync::{Arc, LazyLock};
 
@@ -79,7 +79,7 @@ pub(super) fn parsed(value: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&PARSED), vec![value]))
 }
 
-/// What `greatest`, `least` or `nullif` gives of documents.
+/// Result of `greatest`, `least` or `nullif` of documents.
 pub fn jsonb_choice(choice: JsonbChoice, of: Vec<Expr>) -> Expr {
     let function = JsonbFunction::new(Computed::Chosen(choice));
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), of))

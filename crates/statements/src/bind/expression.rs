@@ -428,7 +428,7 @@ impl Binder<'_> {
     }
 }
 
-/// The common type of both.
+/// The common type of both; `None` if there is none.
 fn common_type(one: DataType, other: DataType) -> Option<DataType> {
     Some(match (one, other) {
         _ if one == other => one,
@@ -466,7 +466,7 @@ fn as_type(typed: Typed, data_type: DataType) -> Typed {
     }
 }
 
-/// Whether the common type is REAL: there is a REAL among the values, and no DOUBLE PRECISION. Untyped values are
+/// Whether REALs and exact numbers, and nothing else, meet, so that their common type is REAL. Untyped values are
 /// ignored.
 fn is_common_type_real<'a>(values: impl Iterator<Item = &'a Typed>) -> bool {
     let (mut reals, mut exact) = (false, false);
@@ -492,7 +492,7 @@ pub fn folded_cast(expr: Expr, to: DataType) -> Expr {
     folded(Typed::new(Expr::Cast(Box::new(expr), to), to)).expr
 }
 
-/// Folds constant expressions. Errors are left to evaluation, which may never happen.
+/// Folds arithmetic and casts of literals. Errors are left to evaluation, which may never happen.
 fn folded(mut typed: Typed) -> Typed {
     let mut literal = true;
     typed.expr.walk(&mut |part| {

@@ -243,10 +243,12 @@ impl NodeClient {
     }
 
     /// Sees to it that the storage has `content`, so that requests can name it; says how many bytes that
-    /// took. Of concurrent callers one sends, the others wait.
+    /// took. Of concurrent callers one sends, the others wait. Sends nothing if the storage keeps no
+    /// contents, or `content` has no digest.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] if the storage does not accept it; the error names the storage.
+    /// If the storage cannot be reached, or does not accept it ([`ErrorKind::Refused`]); the error names
+    /// the storage.
     pub async fn put(&self, content: &Content) -> Result<usize, NodeError> {
         let Some(digest) = content.digest.filter(|_| self.capabilities().contents) else { return Ok(0) };
         let sent = {

@@ -25,7 +25,7 @@ pub fn is_indexable(data_type: &DataType) -> bool {
 ///
 /// | type | key |
 /// |---|---|
-/// | integers, decimals, dates, times | big-endian, the sign bit flipped |
+/// | integers, decimals, dates, times, timestamps | big-endian, the sign bit, if there is one, flipped |
 /// | floats | the bits in the order of IEEE 754's totalOrder, -0.0 as 0.0, one NaN above all |
 /// | Boolean | 0 or 1 |
 /// | strings, binary | the bytes themselves, the first [`KEY_BYTES_MAX`] of them |

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! An index saves reads and decides nothing: the fragment's filter is applied to whatever it finds.
-//! An index object that is stale, damaged or missing is not used, and that is all.
+//! Without an index object, or with a stale or damaged one, the object is read as if it had no index; the log names
+//! stale and damaged ones.
 
 mod file;
 mod format;

@@ -228,7 +228,8 @@ impl StorageNode {
     }
 }
 
-/// A description cannot be had in another way, so that who finds no memory for it is to wait.
+/// Turns a lack of memory into [`ErrorKind::Busy`], on which the caller tries again: no other way leads to a
+/// description.
 fn later(error: NodeError) -> NodeError {
     match error.kind {
         ErrorKind::ResourcesExhausted => NodeError { kind: ErrorKind::Busy, ..error },
@@ -263,8 +264,8 @@ fn responses(ready: Vec<Result<Description, NodeError>>) -> Vec<Result<DescribeR
     responses
 }
 
-/// Bytes of split points that are within what a scan has taken for reading: a table can be made where there is
-/// no other memory.
+/// Bytes of split points that are not charged, because the memory that a scan has taken for reading covers them:
+/// so a table can be created where there is no other memory.
 const SPLITS_UNCHARGED_BYTES: usize = 64 << 10;
 
 /// Scans the text of a whole CSV object once, reading ahead of the scan. A compressed object is not

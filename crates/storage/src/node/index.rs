@@ -97,7 +97,7 @@ impl StorageNode {
     /// States of the index objects of a column.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a column that is not in the table.
+    /// [`ErrorKind::Refused`] for a column that is not in the table or cannot be indexed.
     pub async fn index_status(self: &Arc<Self>, request: IndexStatusRequest) -> Result<IndexStatusResponse, NodeError> {
         self.index_status_for(request, &Peer::local(), ()).await
     }
@@ -134,7 +134,7 @@ impl StorageNode {
     /// Removes the index objects of a column.
     ///
     /// # Errors
-    /// If one cannot be removed.
+    /// As [`StorageNode::index_status`], and if one cannot be removed.
     pub async fn drop_index(self: &Arc<Self>, request: DropIndexRequest) -> Result<DropIndexResponse, NodeError> {
         self.drop_index_for(request, &Peer::local(), ()).await
     }

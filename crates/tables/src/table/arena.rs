@@ -96,7 +96,7 @@ impl Slots {
         (arena, within * self.slot_bytes)
     }
 
-    /// Bytes of a slot; `None` for an invalid number.
+    /// Bytes of a slot; `None` for a number outside of the arenas.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&[u8]> {
         let (arena, at) = self.place(slot);
@@ -126,7 +126,7 @@ impl Slots {
         self.arenas.get_mut(arena)?.bytes.get_mut(at..at + self.slot_bytes)
     }
 
-    /// Allocates a slot. It contains the bytes of its last user.
+    /// Allocates a slot, whose bytes are left over from earlier uses.
     pub fn allocate(&mut self, budget: &Budget, growth: Growth) -> Result<u32, Full> {
         let number = match self.open.last() {
             Some(number) => *number,

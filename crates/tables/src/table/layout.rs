@@ -12,10 +12,10 @@ use crate::schema::TableDefinition;
 /// ```text
 /// image := nulls (1 bit per column) | fixed part | texts and bytes, in the order of their columns
 ///
-/// fixed part: BOOLEAN 1, SMALLINT 2, INTEGER, REAL and DATE 4, BIGINT, DOUBLE, TIMESTAMP and DECIMAL up to
-///             18 digits 8, INTERVAL, UUID and longer DECIMAL 16
-///             bytes; of TEXT, VARCHAR and BYTEA the end of its bytes
-///             behind the fixed part, 2 bytes where the definition bounds it, else 4
+/// fixed part: BOOLEAN 1, SMALLINT 2, INTEGER, REAL and DATE 4, BIGINT, DOUBLE, TIMESTAMP with and without
+///             time zone and DECIMAL up to 18 digits 8, INTERVAL, UUID and longer DECIMAL 16
+///             bytes; of TEXT, VARCHAR, CHAR, JSONB and BYTEA the end of its bytes behind the fixed part,
+///             2 bytes where the definition bounds all of them to 65 535 bytes, else 4
 /// ```
 ///
 /// All numbers are little-endian. An image is canonical: NULL has zeros in the fixed part and no bytes after it, and

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! A row is one slot: its image holds all columns, including texts, so that reading it touches one place in memory.
-//! Tuple ids are stable, and the lowest free one is assigned next; only the locator knows where a row lies. The paper's
-//! prototype points from every index to the row itself and pays for that at each eviction (its figure 11b).
+//! Tuple ids are stable, and the lowest free one is assigned next; only the locator knows where a row lies. The
+//! prototype of Anti-Caching 2013 points from every index to the row itself and pays for that at each eviction (its
+//! figure 11b).
 
 mod arena;
 mod budget;

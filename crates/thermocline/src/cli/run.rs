@@ -256,7 +256,7 @@ async fn cancel<T: 'static>(mut task: JoinSet<T>) {
     }
 }
 
-/// The end of a statement, which is an interruption if the user cancelled it.
+/// The failure of a statement: an interruption if the user cancelled it and that ended it.
 fn failed(error: Error, canceled: bool) -> Failure {
     match error.sqlstate() {
         "57014" if canceled => Failure::Interrupted,

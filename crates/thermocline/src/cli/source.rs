@@ -110,7 +110,8 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// Text of the next bytes, and an error if invalid bytes follow; `last` marks the last piece.
+    /// Text of the next bytes, without a byte order mark at the start of all, and an error if invalid bytes follow;
+    /// `last` marks the last piece.
     fn decode(&mut self, bytes: Vec<u8>, last: bool) -> (String, Option<String>) {
         let mut all = std::mem::take(&mut self.begun);
         all.extend(bytes);

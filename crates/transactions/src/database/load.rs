@@ -27,7 +27,7 @@ const PORTIONS: Portions =
 /// Rows are in the table and its indexes as soon as their batch has run, hidden until the load ends. So the end copies
 /// nothing and holds no partition longer than a batch does, and the load needs only a bit per row besides the table.
 /// The key of a hidden row is taken: a transaction that inserts it meanwhile gets SQLSTATE 40001, because it is not
-/// known yet whether the row will stay. After a crash in the middle, replay of the log removes the rows.
+/// known yet whether the row will stay. After a crash in the middle, recovery removes the rows.
 pub struct Load {
     shared: Arc<Shared>,
     loading: Loading,

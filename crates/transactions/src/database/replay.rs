@@ -12,8 +12,8 @@ use thermocline_types::{Error, Result, Value};
 
 use super::work::environment;
 
-/// Runs the commands of the log with the schema of their time. Limits are ignored: committed transactions were within
-/// theirs.
+/// Runs the commands of the log with the schema of their time. Statements have no limits; procedures have those of the
+/// initial definitions, which should be none, because committed transactions were within the limits of their time.
 #[derive(Debug)]
 pub struct Replayer {
     definitions: Definitions,

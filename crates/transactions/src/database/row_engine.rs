@@ -79,7 +79,7 @@ impl RowEngine {
     ///
     /// # Errors
     /// If there is no state to show: the directory is in use, of a newer version, or not readable or writable; its
-    /// snapshot is damaged; or the log calls a procedure missing from `settings`.
+    /// snapshot is damaged; or the log calls a procedure that `settings` lack, or have in another version.
     pub fn open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
         Self::open_with_progress(disk, settings, &mut |_| {})
     }
@@ -286,9 +286,11 @@ impl RowEngine {
         set_limit(&self.shared.budget, bytes);
     }
 
-    /// Waits for all sessions' statements, writes the waiting records and returns whether all of them are durable.
-    /// Takes a snapshot first if the next start would have a [long log](super::SnapshotSettings) to replay. Call it
-    /// without open sessions, which would lose their database.
+    /// Runs the queued requests, writes the waiting records and returns whether all of them are durable. Takes a
+    /// snapshot first if the next start would have a [long log](super::SnapshotSettings) to replay.
+    ///
+    /// # Errors
+    /// If sessions are open, which keep the database open until the last of them is dropped; or if the log has failed.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.shared) {
             Ok(Shared { snapshots, engine, log, budget, .. }) => {
@@ -321,7 +323,8 @@ impl Shared {
     }
 
     /// Begins to read tables, all at one place in the order of all transactions, and waits until their contents are
-    /// durable. Returns, for each request, a reader for each partition. It can be interrupted before it begins.
+    /// durable. Returns, for each request, a reader for each partition, or for the first one of a replicated table. It
+    /// can be interrupted before it begins.
     pub fn read_tables(
         self: &Arc<Self>,
         mut requests: Vec<ReadRequest>,

@@ -25,7 +25,7 @@ use crate::engine::{Client, Interactive, Program};
 
 /// Bytes of a text that is kept without a charge.
 const SHORT_BYTES: usize = 100;
-/// Number of times that a statement is prepared again because the schema changed.
+/// Maximum attempts at a statement, which is prepared again if the schema has changed.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Executes SQL, one statement after the other.
@@ -119,12 +119,12 @@ impl RowSession {
     }
 
     /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`, `$2`. Changes are
-    /// durable when this, or `COMMIT`, returns.
+    /// durable when this, or `COMMIT`, returns, unless there is no log, or commits do not wait for it.
     pub fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<StatementResult> {
         self.execute_source(sql.into(), parameters)
     }
 
-    /// [`Self::execute`] for a statement that may be parsed.
+    /// [`Self::execute`] for a statement that may have been parsed already.
     pub fn execute_source(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<StatementResult> {
         let mut attempts = 0;
         loop {
@@ -155,7 +155,7 @@ impl RowSession {
         !matches!(self.transaction, State::Idle)
     }
 
-    /// Whether a failed transaction is open, which accepts only `ROLLBACK`.
+    /// Whether a failed transaction is open, which accepts only `ROLLBACK`, and `COMMIT`, which rolls it back as well.
     pub fn has_failed(&self) -> bool {
         match &self.transaction {
             State::Open(transaction) => transaction.has_failed(),
@@ -165,8 +165,9 @@ impl RowSession {
     }
 
     /// Begins to read tables, all as of one moment and, inside a transaction, including its changes. Returns, for each
-    /// request, a reader for each partition. Inside a transaction all rows have been handed on when this returns. It is
-    /// stopped like a statement while it waits for the partitions and, inside a transaction, while it reads.
+    /// request, a reader for each partition, or for the first one of a replicated table. Inside a transaction, this is
+    /// one reader, which is done: all rows have been handed on by then. It is stopped like a statement while it waits
+    /// for the partitions and, inside a transaction, while it reads.
     pub fn read_tables(&mut self, requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
         self.interruptible(|session, interrupt| session.read_interruptible(requests, interrupt))
     }
@@ -191,8 +192,8 @@ impl RowSession {
     }
 
     /// Begins to load rows into a table: values of these columns, in this order; other columns get their defaults. The
-    /// load is a transaction of its own, which goes on without the session. Cancelling the session's statements stops
-    /// it.
+    /// load is a transaction of its own, which goes on without the session. The session's timeout stops it or, if it
+    /// begins inside of [`RowSession::as_one_statement`], whatever stops that.
     ///
     /// # Errors
     /// If the table or a column does not exist, the database is read-only, or a transaction is open.

@@ -33,10 +33,11 @@ impl TableReader {
         Self { read: None }
     }
 
-    /// Has the partition read up to `ids` rows, and waits for that.
+    /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that. Nothing is read if the
+    /// partition's queue is full: [`ReadStep::Busy`].
     ///
     /// # Errors
-    /// If the database has been closed.
+    /// If the database has been closed, or the reading fails.
     pub fn step(&mut self, ids: u32) -> Result<ReadStep> {
         let Some((handle, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
         let read = Arc::clone(read);

@@ -22,7 +22,8 @@ use super::catalog::Catalog;
 use super::source::Source;
 use crate::engine::Program;
 
-/// A prepared statement or a procedure as the engine runs it, charged to the budget while it exists.
+/// A prepared statement, a procedure or a batch of a load as the engine runs it; a statement is charged to the budget
+/// while it exists.
 #[derive(Debug)]
 pub struct Work {
     catalog: Arc<Catalog>,

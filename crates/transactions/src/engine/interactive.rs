@@ -403,7 +403,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         }
     }
 
-    /// Commits, and waits until its changes are durable.
+    /// Commits, and waits until its changes are durable if commits wait for the log.
     pub fn commit(self) -> Result<()> {
         let clock = self.shared.clock.clone();
         thermocline_machine::run(&mut self.start_commit(), &clock)

@@ -28,8 +28,9 @@ pub struct Owner(pub u64);
 /// Therefore cycles consist of sessions' transactions alone. A cycle can arise only when such a transaction begins to
 /// wait: one that gets a partition later waits for nobody at that moment.
 ///
-/// A transaction that owns nothing queues behind every earlier request for one of the same partitions, so it cannot be
-/// starved. A transaction that owns something overtakes them: they may be waiting for what it owns.
+/// A session's transaction that owns nothing queues behind every earlier request for one of the same partitions, so no
+/// request is starved. One that owns something overtakes them: they may be waiting for what it owns. A request of no
+/// session waits for owners only.
 ///
 /// Invariants:
 /// - a partition has at most one owner; a waiting request cannot be granted
@@ -113,7 +114,7 @@ impl<T> LockTable<T> {
         self.wanted.get(partition as usize).copied().unwrap_or(0)
     }
 
-    /// Adds a request of no session to those that wait.
+    /// Adds a request to those that wait; [`Self::ask`] does so for a session's.
     pub fn wait(&mut self, request: Request<T>) {
         for partition in &request.partitions {
             if let Some(wanted) = self.wanted.get_mut(*partition as usize) {

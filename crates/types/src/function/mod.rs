@@ -165,7 +165,7 @@ functions! {
     Trunc "trunc" 1..2,
 }
 
-/// The types with which a function is called.
+/// A function, and the types with which it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// Implementation; some functions have one for each type.
@@ -182,7 +182,7 @@ impl Function {
         !matches!(self, Self::Concat | Self::ConcatWith | Self::CountValues | Self::CountNulls)
     }
 
-    /// Whether the result may be NULL though no argument is.
+    /// Whether the result may be NULL for another reason than a NULL argument of a [strict](Self::is_strict) function.
     pub const fn gives_null(self) -> bool {
         matches!(
             self,

@@ -9,7 +9,8 @@ use crate::{
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident $text:literal $($other:literal)*,)*) => {
-        /// A part of a date, a timestamp or an interval.
+        /// A part of a date, a timestamp or an interval. Ranges are those of dates and timestamps: parts of intervals
+        /// may be negative, and years and hours are not bounded.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Field {
             $($(#[$doc])* $name,)*
@@ -72,7 +73,7 @@ fields! {
     IsoDayOfWeek "isodow",
     /// From 1 to 366.
     DayOfYear "doy",
-    /// Seconds since 1970.
+    /// Seconds since 1970, or of an interval.
     Epoch "epoch",
     /// Seconds that the zone is ahead of UTC.
     Timezone "timezone",
@@ -167,7 +168,7 @@ pub(super) fn extract_whole(field: Field, micros: i64) -> Result<i64> {
     }
 }
 
-/// The fields that timestamps and intervals share: of the time since midnight, and of an interval's.
+/// A field of the time since midnight, or of an interval's microseconds.
 fn extract_time(field: Field, micros: i64) -> Result<Value> {
     let of_minute = micros % 60_000_000;
     match field {

@@ -22,7 +22,7 @@ enum Open {
     Object {
         /// Where its first pair is in the output.
         start: usize,
-        /// How many pairs of outer objects there are.
+        /// Number of pairs of outer objects.
         pairs: usize,
         /// Whether each key is behind the one before.
         is_sorted: bool,
@@ -170,7 +170,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Brings the pairs of an object into their order.
+    /// Brings the pairs of an object into their order; of pairs with equal keys the last stays.
     fn end_object(&mut self) {
         let Some(Open::Object { start, pairs, is_sorted }) = self.open.pop() else { return };
         if is_sorted {

@@ -11,7 +11,8 @@ const SUPPLIERS_MIN: f64 = 50.0;
 const PARTS_MIN: f64 = 200.0;
 const ORDERS_MIN: f64 = 1.0;
 
-/// Rows of each dimension, and orders (of 1 to 7 `lineorder` rows each).
+/// Rows of each dimension except `dates`, whose rows do not depend on the scale, and orders (of 1 to 7 `lineorder` rows
+/// each).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sizes {
     pub(super) customers: u32,

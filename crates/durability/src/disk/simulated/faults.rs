@@ -61,11 +61,11 @@ fault_counts! {
     crashes_in_rename,
     /// Crashes in the middle of a removal.
     crashes_in_remove,
-    /// Unsynced writes of which nothing remained.
+    /// Unsynced stretches of files, of one write or several before a sync, of which nothing remained.
     lost_writes,
-    /// Unsynced writes of which a part remained.
+    /// Unsynced stretches of files of which a part remained.
     torn_writes,
-    /// Torn writes that kept later sectors and lost earlier ones.
+    /// Unsynced stretches of files that kept later sectors and lost earlier ones.
     torn_writes_with_holes,
     /// Creations, renames and removals that were lost.
     lost_names,

@@ -113,7 +113,8 @@ impl Arbitrator {
     /// reason for a query to fail.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] if the queue is full and the request cannot be pushed back.
+    /// [`ErrorKind::Busy`] if the queue is full and the request cannot be pushed back; [`ErrorKind::Internal`] if the
+    /// arbitrator lost it.
     pub(in crate::node) async fn admit(self: &Arc<Self>, ask: Ask) -> Result<Admission, NodeError> {
         if ask.accepts_pushback && self.is_forced_back() {
             return Ok(Admission::PushedBack(None));
@@ -188,7 +189,8 @@ impl Arbitrator {
         forced
     }
 
-    /// Algorithm 1 is run when a request arrives and when one is done.
+    /// Runs Algorithm 1: when a request arrives, leaves or is done, when a waiting one looks again, and for
+    /// [`Arbitrator::status`].
     fn decide(self: &Arc<Self>) {
         let now = self.now();
         let mut made = vec![];

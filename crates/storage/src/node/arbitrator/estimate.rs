@@ -15,8 +15,8 @@ const LINK_PRIOR: f64 = 125e6;
 const SELECTIVITY_PRIOR: f64 = 0.2;
 /// Weight of the newest observation.
 const WEIGHT: f64 = 0.3;
-/// Seconds after which an observation no longer counts: a path that once was slow and therefore
-/// is not taken would never be found to be fast again.
+/// Seconds after which an observed rate or correction no longer counts: a path that once was slow and
+/// therefore is not taken would never be found to be fast again.
 const RELEARN_S: f64 = 60.0;
 /// Largest correction of an estimate: more comes of a reader that sleeps, not of a slow node.
 const CORRECTION_MAX: f64 = 4.0;

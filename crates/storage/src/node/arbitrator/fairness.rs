@@ -37,8 +37,8 @@ pub(super) struct Fairness {
 #[derive(Debug, Default)]
 struct Clocks {
     of: HashMap<Arc<str>, Clock>,
-    /// Where the last one in the queue stood when somebody was last served; newcomers begin here,
-    /// so that idle time is no credit.
+    /// Lowest clock of those that waited when somebody was last served; it never goes back. Newcomers
+    /// begin here, so that idle time is no credit.
     base: f64,
 }
 

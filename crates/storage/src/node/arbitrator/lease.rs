@@ -28,7 +28,7 @@ struct Lease {
     transfers: usize,
     /// Those of them whose reader waits for bytes.
     at_work: usize,
-    /// When a transfer last ended or lost its reader, or the lease began.
+    /// When a transfer last began or ended, or its reader came or went; at first, when the lease began.
     silent_since: f64,
 }
 
@@ -95,7 +95,7 @@ impl Leases {
         self.of.remove(&token).map(|lease| lease.request)
     }
 
-    /// Gives up a lease that nobody was told of.
+    /// Ends a lease that nobody was told of, or that expired. Returns the request whose slot is free now.
     pub(crate) fn revoke(&mut self, token: PushbackToken) -> Option<RequestId> {
         self.of.remove(&token).map(|lease| lease.request)
     }

@@ -319,7 +319,8 @@ impl Schedule {
 
     /// Whether `path` has a slot for the request and should take it. The slower path is for
     /// requests whose faster one is full, and only if they would not be done sooner by waiting for
-    /// it: otherwise the last requests of a query would hold it up on the slower path.
+    /// it: otherwise the last requests of a query would hold it up on the slower path. As the slower
+    /// path, a pushback must not burden a busy caller either.
     fn takes(&self, request: &Request, path: Path, drained: &Drained) -> bool {
         let faster = self.faster(request);
         self.is_free(path)
@@ -330,8 +331,8 @@ impl Schedule {
                     && !(path == Path::Pushback && self.burdens(request))))
     }
 
-    /// Seconds until the request is done if it takes `path` now. What a slot was held for lately may
-    /// have been with the link to itself: it shares it with the transfers under way.
+    /// Seconds until the request is done if it takes `path` now. Transfers so far may have had the link
+    /// to themselves, so a pushback takes at least the time of one that shares it with those under way.
     fn done_in(&self, request: &Request, path: Path) -> f64 {
         let held = self.time(request, path);
         match path {

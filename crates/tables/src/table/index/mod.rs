@@ -134,7 +134,7 @@ impl Index {
         )))
     }
 
-    /// A key as an SQL literal.
+    /// A key as messages show it: its values, unquoted, in parentheses.
     pub fn key_text(&self, key: &[u8]) -> String {
         let values = key::decode(key, &self.columns).unwrap_or_default();
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
@@ -142,7 +142,7 @@ impl Index {
     }
 
     /// Rows with this key, in the order of their tuple ids. For an ordered index, `key` may have only the leading
-    /// columns.
+    /// columns; the rows are then in the order of the index.
     #[inline]
     pub fn lookup(&self, key: &[u8]) -> Matches<'_> {
         match &self.body {

@@ -31,16 +31,16 @@ pub struct OrderedSet {
     entries: usize,
     /// Position after the last inserted entry: the next one is often its neighbour, like the lines of an order.
     finger: Position,
-    /// The same per hash of the leading columns: orders of a district follow one another, while orders of other
-    /// districts come between.
+    /// The same per hash of a key's first bytes, mostly its leading columns: orders of a district follow one another,
+    /// while orders of other districts come between.
     fingers: [Position; FINGERS],
 }
 
 const FINGERS: usize = 64;
-/// Bytes of a key that choose its finger; shorter keys use the last finger.
+/// Leading bytes of a key that choose its finger; a key of no more bytes has none of its own.
 const FINGER_BYTES: usize = 8;
 
-/// Finger of a key of several columns.
+/// Finger of an entry whose key has more than [`FINGER_BYTES`] bytes; `None` for others.
 #[inline]
 fn finger_of(key: &[u8]) -> Option<usize> {
     let (head, rest) = key.split_first_chunk::<FINGER_BYTES>()?;
@@ -192,7 +192,7 @@ impl OrderedSet {
     }
 
     /// Adds an entry; returns `false` if an entry with the same first `distinct` bytes exists. Entries are at most
-    /// [`ENTRY_BYTES_MAX`] long.
+    /// [`ENTRY_BYTES_MAX`] long, less the 4 bytes of a child beside a separator.
     pub fn insert(&mut self, key: &[u8], distinct: usize, budget: &Budget, growth: Growth) -> Result<bool, Full> {
         debug_assert!(key.len() + 4 <= ENTRY_BYTES_MAX, "an entry of {} bytes", key.len());
         if self.height == 0 {
@@ -253,7 +253,7 @@ impl OrderedSet {
         Ok(true)
     }
 
-    /// As many new pages as splitting the leaf at the end of `path` may take.
+    /// As many new pages as splitting the leaf below the pages of `path` may take.
     fn pages_to_split(&mut self, path: &Path, budget: &Budget, growth: Growth) -> Result<Vec<u32>, Full> {
         let above = path.steps.iter().take(path.length).rev();
         // A separator is at most as long as an entry; a page with room for the longest is not split.

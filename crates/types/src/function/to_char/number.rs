@@ -548,7 +548,7 @@ impl<'w> Writer<'w> {
         self.place += 1;
     }
 
-    /// The next character of the number.
+    /// Writes the next character of the number, a blank in its place, or nothing.
     fn number(&mut self, keyword: Keyword) {
         let digit = self.digits.get(self.next).copied();
         let is_irrelevant = self.last_relevant.is_some_and(|last| self.next > last) && keyword != Keyword::Zero;
