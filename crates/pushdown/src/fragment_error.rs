@@ -18,7 +18,7 @@ pub enum FragmentError {
     TooLarge {
         /// Encoded size.
         bytes: usize,
-        /// [`Limits::encoded_bytes_max`].
+        /// [`Limits::encoded_bytes_max`](crate::Limits::encoded_bytes_max).
         limit: usize,
     },
     /// The bytes do not decode to a plan, or the plan does not encode.
