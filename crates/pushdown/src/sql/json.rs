@@ -1,7 +1,7 @@
 //! Columns of JSON documents.
 //!
-//! A document is a struct of one field, its canonical text, which is a type that no table of objects has: their texts are
-//! views. DataFusion does not coerce a struct to text, so functions and operators of texts alone refuse documents.
+//! A document is a struct of one field, its canonical text. A column of objects that is declared so is refused, but one
+//! that a Parquet object has is taken for documents. DataFusion does not coerce a struct to text, so functions and operators of texts alone refuse documents.
 
 use std::sync::{Arc, LazyLock};
 
