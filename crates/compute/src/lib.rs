@@ -24,7 +24,7 @@ mod settings;
 mod system;
 
 pub use engine::{
-    AnalyticEngine, CurrentQuery, EngineOptions, EngineStream, QueryResult, StatementOptions, default_config,
+    AnalyticEngine, CopyFile, CurrentQuery, EngineOptions, EngineStream, QueryResult, StatementOptions, default_config,
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};

@@ -39,12 +39,17 @@ pub fn answer_messages(
     let messages = encoded(Opened { bitmap: None, batches }, compression, Arc::clone(&rows_out))?;
     let trailer = futures::stream::once(async move {
         let rows_out = rows_out.load(Ordering::Relaxed);
-        // Without any time, the report of no rows would have no bytes, as the messages that only say "at work".
-        let elapsed_us = (started.elapsed().as_micros() as u64).max(1);
-        let report = FragmentReport { rows_out, elapsed_us, ..report(rows_out) };
-        Ok(FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() })
+        let elapsed_us = started.elapsed().as_micros() as u64;
+        Ok(last_message(FragmentReport { rows_out, elapsed_us, ..report(rows_out) }))
     });
     Ok(messages.chain(trailer).boxed())
+}
+
+/// The message that closes an answer. Without any time, the report of no rows would have no bytes, as the messages that
+/// only say "at work".
+pub(crate) fn last_message(report: FragmentReport) -> FlightData {
+    let report = FragmentReport { elapsed_us: report.elapsed_us.max(1), ..report };
+    FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() }
 }
 
 /// Bitmap and batches of an answer.

@@ -21,7 +21,7 @@ use thermocline_storage::open_bucket;
 use url::Url;
 
 use super::blame::{of_execution, of_statement};
-use super::copy_target::{CopyTarget, check_columns};
+use super::copy_file::{check_columns, copy_file};
 use super::engine::AnalyticEngine;
 use super::interruptible::interruptible;
 use super::options::StatementOptions;
@@ -151,7 +151,7 @@ impl AnalyticEngine {
         // or nobody waits for it any more.
         let mut plan = plan.clone();
         let target = match &mut plan {
-            LogicalPlan::Copy(copy) => CopyTarget::of(copy, context.id()),
+            LogicalPlan::Copy(copy) => copy_file(copy, context.id()),
             _ => None,
         };
         let planning = SpawnedTask::spawn(async move { state.create_physical_plan(&plan).await });

@@ -8,7 +8,7 @@
 //! It keeps nothing of a session: settings, deadline and prepared statements are its caller's.
 
 mod blame;
-mod copy_target;
+mod copy_file;
 mod csv_copy;
 #[expect(clippy::module_inception, reason = "the room is named after what is in it")]
 mod engine;
@@ -24,6 +24,7 @@ mod result;
 mod state;
 mod statements;
 
+pub use copy_file::CopyFile;
 pub use engine::AnalyticEngine;
 pub use execution::EngineStream;
 pub use options::{CurrentQuery, EngineOptions, StatementOptions};

@@ -59,10 +59,9 @@ impl AnalyticEngine {
             }
             if left.len() == before {
                 return left.into_iter().try_for_each(|(name, statement, options, error)| {
-                    self.leave_out_view(name, Some(statement.to_string()), &error, &options)
+                    self.leave_out_view(name, &statement.to_string(), &error, &options)
                 });
             }
-            // In the file's order, so that the next change of the catalog keeps it.
             views = left.into_iter().map(|(name, statement, options, _)| (name, statement, options)).collect();
         }
     }
@@ -73,7 +72,7 @@ impl AnalyticEngine {
     /// `error` if it gives none.
     fn leave_out_unread(&self, sql: &str, error: DataFusionError, options: &StatementOptions) -> Result<()> {
         match defined(&Tokens::of(sql)?) {
-            Some(Defined::View(name)) => self.leave_out_view(name, Some(sql.to_owned()), &error, options),
+            Some(Defined::View(name)) => self.leave_out_view(name, sql, &error, options),
             Some(Defined::Table(name)) => self.leave_out(name, Some(sql.to_owned()), &error),
             None => Err(error),
         }
@@ -101,11 +100,11 @@ impl AnalyticEngine {
     fn leave_out_view(
         &self,
         name: String,
-        sql: Option<String>,
+        sql: &str,
         error: &DataFusionError,
         options: &StatementOptions,
     ) -> Result<()> {
-        self.resources.set_view(&name, sql.map(|sql| with_time_zone(&sql, options)), false)?;
+        self.resources.set_view(&name, Some(with_time_zone(sql, options)), false)?;
         self.leave_out(name, None, error)
     }
 

@@ -1,7 +1,7 @@
 //! The plan of a scan as bytes, for another process that has the same table. Nothing in this program sends one yet:
 //! clusters are not built.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
@@ -121,10 +121,10 @@ pub(super) async fn decode(bytes: &[u8], query: &Arc<QueryContext>) -> Result<Sc
 
 /// The partitions of a snapshot that `objects` name.
 fn found(objects: &[EncodedObject], table: &ExternalTable, snapshot: &Snapshot) -> Result<(Partitions, PartitionSet)> {
-    let mut wanted: HashMap<(&str, &str), (&EncodedObject, Vec<PartitionRange>)> = HashMap::new();
+    let mut wanted: HashMap<(&str, &str), (&EncodedObject, HashSet<PartitionRange>)> = HashMap::new();
     for object in objects {
         let entry = object.entry.as_ref().ok_or_else(|| bad(&"an object without a path"))?;
-        let ranges = object.ranges.iter().cloned().map(PartitionRange::try_from).collect::<Result<Vec<_>, _>>();
+        let ranges = object.ranges.iter().cloned().map(PartitionRange::try_from).collect::<Result<HashSet<_>, _>>();
         let ranges = ranges.map_err(|error| bad(&error))?;
         wanted.insert((object.storage.as_str(), entry.path.as_str()), (object, ranges));
     }
@@ -140,7 +140,7 @@ fn found(objects: &[EncodedObject], table: &ExternalTable, snapshot: &Snapshot) 
         .filter(|(_, kept)| **kept)
         .map(|((object, partition), _)| (Arc::clone(object), Arc::clone(partition)))
         .collect();
-    if partitions.len() != wanted.values().map(|(_, ranges)| ranges.len()).sum::<usize>() {
+    if partitions.len() != wanted.values().map(|(object, _)| object.ranges.len()).sum::<usize>() {
         let has = |(storage, path): (&str, &str), entry: &Option<ObjectEntry>| {
             snapshot.objects.iter().any(|object| {
                 object.node.label() == storage && object.entry.path == path && Some(&object.entry) == entry.as_ref()

@@ -45,11 +45,8 @@ pub(super) async fn exchange(run: Arc<ScanRun>, plan: Arc<BitmapPlan>, work: Wor
                 fetched_instead(&run, work, &run.fragment.filter_alone()?, token).await?
             }
         };
-        while let Some(batch) = batches.next().await {
-            let failed = batch.is_err();
-            if !hand_over(&sender, batch).await || failed {
-                return Ok(());
-            }
+        if !hand_over(&sender, &mut batches).await {
+            return Ok(());
         }
     }
     run.metrics.time_compute.add_duration(started.elapsed());

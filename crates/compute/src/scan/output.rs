@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -162,12 +161,8 @@ async fn fetch(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         Err(group) => return fetch_streaming(run, group, sender).await,
     };
     let started = Instant::now();
-    let mut batches = assembled(&run, work, None).await?;
-    while let Some(batch) = batches.next().await {
-        let failed = batch.is_err();
-        if !hand_over(&sender, batch).await || failed {
-            return Ok(());
-        }
+    if !hand_over(&sender, assembled(&run, work, None).await?).await {
+        return Ok(());
     }
     run.metrics.time_compute.add_duration(started.elapsed());
     run.metrics.partitions_done.add(1);
@@ -176,13 +171,7 @@ async fn fetch(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
 
 /// Partitions of which nothing is cached, nor will be: their rows as they are decoded.
 async fn fetch_streaming(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
-    let mut batches = pulled_up(run, group);
-    while let Some(batch) = batches.next().await {
-        let failed = batch.is_err();
-        if !hand_over(&sender, batch).await || failed {
-            return Ok(());
-        }
-    }
+    hand_over(&sender, pulled_up(run, group)).await;
     Ok(())
 }
 
@@ -244,7 +233,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
     let compression = run.compression(object);
     let answer = run.call.run(Arc::clone(object), group.partitions(), run.fragment.schema(), compression, hints).await;
     let mut bytes = None;
-    let mut batches = match answer {
+    let batches = match answer {
         Ok(answered) => {
             bytes = Some(answered.bytes);
             answered.batches
@@ -258,12 +247,9 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         Err(error) => return Err(DataFusionError::from(error)),
     };
     let mut rows_out = 0;
-    while let Some(batch) = batches.next().await {
-        let failed = batch.is_err();
-        rows_out += batch.as_ref().map_or(0, RecordBatch::num_rows) as u64;
-        if !hand_over(&sender, batch).await || failed {
-            return Ok(());
-        }
+    let counted = batches.inspect_ok(|batch| rows_out += batch.num_rows() as u64);
+    if !hand_over(&sender, counted).await {
+        return Ok(());
     }
     if let Some(bytes) = bytes {
         // What leaves an aggregate or a limit does not tell how many rows passed the filter.

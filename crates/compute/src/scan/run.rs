@@ -9,8 +9,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::Access;
 use thermocline_catalog::{Partition, PlannedObject};
@@ -311,7 +311,13 @@ fn hits(work: Work, schema: &SchemaRef) -> Columns {
     Columns::new(Arc::clone(schema), work.partition.rows as usize, work.segments.into_iter().filter_map(hit))
 }
 
-/// Hands a batch over; `false` if nobody wants it any more.
-pub(super) async fn hand_over(sender: &Sender, batch: Result<RecordBatch>) -> bool {
-    sender.send(batch).await.is_ok()
+/// Hands batches over, up to the first error. `false` if not all were wanted, or one was an error.
+pub(super) async fn hand_over(sender: &Sender, mut batches: impl Stream<Item = Result<RecordBatch>> + Unpin) -> bool {
+    while let Some(batch) = batches.next().await {
+        let failed = batch.is_err();
+        if sender.send(batch).await.is_err() || failed {
+            return false;
+        }
+    }
+    true
 }

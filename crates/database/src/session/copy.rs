@@ -24,7 +24,7 @@ use super::session::Session;
 use super::streams::Streams;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
-use crate::copy::{CopyFile, CopyFormat, RowReader, RowWriter, of_file};
+use crate::copy::{CopyFormat, RowReader, RowWriter, create, finish, of_file};
 use crate::statement::{Statement, plain_query, simple};
 
 /// COPY in PostgreSQL's form:
@@ -83,15 +83,15 @@ impl Session {
         let schema = headings.of_schema(&rows.schema);
         let (output, file): (Box<dyn Write + Send>, _) = match path {
             Some(path) => {
-                let (file, writer) = blocking(move || CopyFile::create(path)).await??;
-                (Box::new(writer), Some(file))
+                let (file, writer) = blocking(move || create(path)).await??;
+                (Box::new(writer), file)
             }
             None => (output.unwrap_or_else(|| Box::new(std::io::sink())), None),
         };
         let write = move |batches| write_all(output, format, &schema, batches);
         let rows = self.feed((vec![], rows), interrupt, write).await?;
         if let Some(file) = file {
-            blocking(move || file.finish()).await??;
+            blocking(move || finish(file)).await??;
         }
         Ok(rows)
     }

@@ -248,9 +248,13 @@ fn time(text: &str) -> Option<i128> {
 /// Whether a text has digits that only a value of `unit` keeps. All others are compared with it as a timestamp of SQL,
 /// which is rounded to microseconds.
 fn is_finer(text: &str, unit: &Unit) -> bool {
+    matches!(unit, Unit::Timestamp(TimeUnit::Nanosecond, _)) && has_nanoseconds(text)
+}
+
+/// Whether the fraction of a second in a text has more digits than microseconds.
+pub(super) fn has_nanoseconds(text: &str) -> bool {
     let digits = |fraction: &str| fraction.bytes().take_while(u8::is_ascii_digit).count();
-    matches!(unit, Unit::Timestamp(TimeUnit::Nanosecond, _))
-        && text.split_once('.').is_some_and(|(_, fraction)| digits(fraction) > 6)
+    text.split_once('.').is_some_and(|(_, fraction)| digits(fraction) > 6)
 }
 
 /// The local time of text, ignoring a zone in it, as in SQL.

@@ -11,6 +11,7 @@ use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::UTC;
 
 use super::expressions::with_expressions;
+use super::temporal_literals::has_nanoseconds;
 
 /// Functions that choose among their arguments, or compare them.
 const CHOICES: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
@@ -80,9 +81,7 @@ fn alike(sides: &[&Expr], schema: &DFSchema, zone: &str) -> Option<Vec<Expr>> {
         None => (*side).clone(),
         Some(text) => {
             // Nanoseconds end in 2262; they are for who writes them.
-            let digits =
-                text.split_once('.').map_or(0, |(_, fraction)| fraction.bytes().take_while(u8::is_ascii_digit).count());
-            let unit = if digits > 6 { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+            let unit = if has_nanoseconds(text) { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
             let to = Field::new("", DataType::Timestamp(unit, Some(zone.into())), true);
             Expr::Cast(Cast::new_from_field(Box::new((*side).clone()), to.into()))
         }

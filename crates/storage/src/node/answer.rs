@@ -17,7 +17,7 @@ use super::config::NodeConfig;
 use super::duty_cycle::DutyCycle;
 use super::reader::{Deadline, charged};
 use super::storage_node::Answer;
-use crate::messages::{MESSAGE_BYTES, Opened, encoded};
+use crate::messages::{MESSAGE_BYTES, Opened, encoded, last_message};
 
 /// Encoded messages waiting for the link, per answer.
 const MESSAGES_AHEAD: usize = 4;
@@ -146,10 +146,7 @@ pub(super) async fn answer(
     for message in held {
         send(sender, options, &mut slot, message).await?;
     }
-    let mut report = report(rows_out.load(Ordering::Relaxed));
-    // Without any time, the report of no rows would have no bytes, as the messages that only say "at work".
-    report.elapsed_us = report.elapsed_us.max(1);
-    let trailer = FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() };
+    let trailer = last_message(report(rows_out.load(Ordering::Relaxed)));
     account.settle(0, charged(&trailer));
     send(sender, options, &mut slot, trailer).await
 }

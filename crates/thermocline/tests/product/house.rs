@@ -80,11 +80,9 @@ fn dependencies_are_used() {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let path = entry.unwrap().path();
         let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
-        let (mut product, mut tests) = (String::new(), String::new());
-        collect(&path.join("src"), &mut product);
-        for folder in ["src", "tests", "benches"].map(|folder| path.join(folder)) {
-            collect_with_tests(&folder, &mut tests);
-        }
+        let product: String = rust_files(&path.join("src")).iter().map(|file| code_of(file)).collect();
+        let with_tests = ["src", "tests", "benches"].iter().flat_map(|folder| rust_files(&path.join(folder)));
+        let tests: String = with_tests.map(|file| fs::read_to_string(file).unwrap()).collect();
         let mut table = "";
         for line in manifest.lines() {
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
@@ -104,41 +102,16 @@ fn dependencies_are_used() {
     assert!(unused.is_empty(), "{unused:#?}");
 }
 
-/// The code of a folder's files, with tests; nothing if there is no such folder.
-fn collect_with_tests(folder: &Path, code: &mut String) {
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect_with_tests(&path, code);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            code.push_str(&fs::read_to_string(path).unwrap());
-        }
-    }
-}
-
 /// Texts are cut into tokens and parsed in `syntax`, and by DataFusion's parser in one place.
 #[test]
 fn one_crate_parses() {
     let parsers =
         ["Parser::new(&", "Parser::parse_sql", "Tokenizer::new", "DFParser", "GenericDialect", "PostgreSqlDialect"];
-    let mut found = vec![];
     let crates = root().join("crates");
-    let mut folders: Vec<PathBuf> =
-        fs::read_dir(&crates).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let mut code = String::new();
-            collect(&path, &mut code);
-            if parsers.iter().any(|parser| code.contains(parser)) {
-                found.push(path.strip_prefix(&crates).unwrap().display().to_string());
-            }
-        }
-    }
+    let sources = fs::read_dir(&crates).unwrap().flat_map(|entry| rust_files(&entry.unwrap().path().join("src")));
+    let parses = |path: &PathBuf| parsers.iter().any(|parser| code_of(path).contains(parser));
+    let found = sources.filter(parses).map(|path| path.strip_prefix(&crates).unwrap().display().to_string());
+    let mut found: Vec<String> = found.collect();
     found.retain(|path| !path.starts_with("syntax/"));
     assert_eq!(found, ["dialect/src/text/parse.rs"]);
 }
@@ -191,9 +164,9 @@ fn rooms(folder: &Path, inside: &str) -> BTreeMap<String, BTreeSet<String>> {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         match name.as_str() {
-            "lib" | "mod" => collect(&path, &mut own),
+            "lib" | "mod" => own = code_of(&path),
             "main" | "bin" | "tests" => {}
-            _ => by_depth(&path, 1, code.entry(name).or_default()),
+            _ => code.entry(name).or_default().extend(by_depth(&path)),
         }
     }
     let mut room_of: BTreeMap<String, String> = code.keys().map(|room| (room.clone(), room.clone())).collect();
@@ -216,20 +189,18 @@ fn rooms(folder: &Path, inside: &str) -> BTreeMap<String, BTreeSet<String>> {
     code.iter().map(|(room, files)| (room.clone(), edges(room, files))).collect()
 }
 
-/// Code of the files at a path, each with the path from its module to the one `depth` above.
-fn by_depth(path: &Path, depth: usize, code: &mut Vec<(String, String)>) {
-    if !path.is_dir() {
-        let mut text = String::new();
-        collect(path, &mut text);
-        let depth = depth - usize::from(path.file_stem().is_some_and(|name| name == "mod"));
-        return code.push(("super::".repeat(depth), text));
-    }
-    for entry in fs::read_dir(path).unwrap() {
-        let path = entry.unwrap().path();
-        if path.file_stem().is_none_or(|name| name != "tests") {
-            by_depth(&path, depth + 1, code);
-        }
-    }
+/// Code of the files of a room, a file or a folder, each with the path from its module to the room's parent.
+fn by_depth(room: &Path) -> Vec<(String, String)> {
+    let is_of_tests = |path: &Path| path.iter().any(|part| part == "tests" || part == "tests.rs");
+    let files = rust_files(room).into_iter();
+    files
+        .filter(|file| !is_of_tests(file.strip_prefix(room).unwrap()))
+        .map(|file| {
+            let below = file.strip_prefix(room).unwrap().iter().count();
+            let depth = 1 + below - usize::from(file.file_stem().is_some_and(|name| name == "mod"));
+            ("super::".repeat(depth), code_of(&file))
+        })
+        .collect()
 }
 
 /// First names of the paths below `parent`: `a` and `b` of `crate::a::x` and of `crate::{a::x, b}`.
@@ -271,15 +242,21 @@ fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The code of a folder's files, without comments and tests.
-fn collect(path: &Path, code: &mut String) {
+/// Rust files at a path and below it; none if there is nothing.
+fn rust_files(path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| collect(&entry.unwrap().path(), code));
-    } else if path.extension().is_some_and(|extension| extension == "rs") {
-        let text = fs::read_to_string(path).unwrap();
-        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        code.extend(text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]));
+        let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        return entries.flat_map(|path| rust_files(&path)).collect();
     }
+    let is_rust = path.is_file() && path.extension().is_some_and(|extension| extension == "rs");
+    if is_rust { vec![path.to_owned()] } else { vec![] }
+}
+
+/// The code of a file, without comments and tests.
+fn code_of(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Folders reachable from a folder.

@@ -1,6 +1,7 @@
 //! Files of COPY TO, which are there whole or not at all.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,41 +29,55 @@ pub(super) fn check_columns(copy: &CopyTo) -> Result<()> {
     }
 }
 
-/// A file beside the one that is asked for, which it takes the place of when it is whole. DataFusion ends a file of an
-/// interrupted query as if it were whole.
+/// Has a COPY write beside its target, if that is one file of this machine; `None` for directories and buckets, where
+/// files are added. DataFusion ends a file of an interrupted query as if it were whole.
+pub(super) fn copy_file(copy: &mut CopyTo, query: &QueryId) -> Option<CopyFile> {
+    let path = copy.output_url.strip_prefix("file://").unwrap_or(&copy.output_url);
+    let target = Path::new(path);
+    let is_file = !path.contains("://") && !path.ends_with('/') && target.extension().is_some() && !target.is_dir();
+    if !is_file || !copy.partition_by.is_empty() {
+        return None;
+    }
+    let file = CopyFile::beside(target.to_owned(), query)?;
+    copy.output_url = file.path().to_str()?.to_owned();
+    Some(file)
+}
+
+/// A file beside the target of a COPY, which it takes the place of when it is whole.
 #[derive(Debug)]
-pub(super) struct CopyTarget {
+pub struct CopyFile {
     beside: PathBuf,
     target: PathBuf,
 }
 
-impl CopyTarget {
-    /// Has a COPY write beside its target, if that is one file of this machine; `None` for directories and buckets, where
-    /// files are added.
-    pub(super) fn of(copy: &mut CopyTo, query: &QueryId) -> Option<Self> {
-        let path = copy.output_url.strip_prefix("file://").unwrap_or(&copy.output_url);
-        let target = Path::new(path);
-        let is_file = !path.contains("://") && !path.ends_with('/') && target.extension().is_some() && !target.is_dir();
-        if !is_file || !copy.partition_by.is_empty() {
-            return None;
-        }
+impl CopyFile {
+    /// The file beside `target` that only the statement `id` writes; `None` if the target's name is no text.
+    pub fn beside(target: PathBuf, id: &dyn fmt::Display) -> Option<Self> {
         let name = target.file_name()?.to_str()?;
-        let beside = target.with_file_name(format!(".{query}.{name}"));
-        let target = target.to_owned();
-        copy.output_url = beside.to_str()?.to_owned();
+        let beside = target.with_file_name(format!(".{id}.{name}"));
         Some(Self { beside, target })
+    }
+
+    /// Where the rows go.
+    pub fn path(&self) -> &Path {
+        &self.beside
+    }
+
+    /// Where they go when all are there.
+    pub fn target(&self) -> &Path {
+        &self.target
     }
 
     /// Puts the file into its place.
     ///
     /// # Errors
     /// Those of the file system.
-    pub(super) fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         fs::rename(&self.beside, &self.target)
     }
 }
 
-impl Drop for CopyTarget {
+impl Drop for CopyFile {
     fn drop(&mut self) {
         // It is in its place, or it is not to be. Its parts are there until it is whole.
         let (Some(directory), Some(name)) = (self.beside.parent(), self.beside.file_name()) else { return };
