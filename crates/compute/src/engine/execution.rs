@@ -6,9 +6,8 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -25,6 +24,7 @@ use super::copy_file::{check_columns, copy_file};
 use super::engine::AnalyticEngine;
 use super::interruptible::interruptible;
 use super::options::StatementOptions;
+use super::planning::on_a_thread;
 use super::state::SYSTEM;
 use crate::query::{QueryContext, QueryRecord, QueryStats, Turn};
 
@@ -147,17 +147,13 @@ impl AnalyticEngine {
             Ok(TreeNodeRecursion::Continue)
         })?;
         let task_context = state.task_ctx();
-        // Planning does not pause. In a task of its own it is left behind when the statement's time is over
-        // or nobody waits for it any more.
         let mut plan = plan.clone();
         let target = match &mut plan {
             LogicalPlan::Copy(copy) => copy_file(copy, context.id()),
             _ => None,
         };
-        let planning = SpawnedTask::spawn(async move { state.create_physical_plan(&plan).await });
-        let planned = context.within_limits(planning).await?;
-        let planned = planned.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?;
-        let physical = planned.map_err(of_statement)?;
+        let planning = on_a_thread(async move { state.create_physical_plan(&plan).await });
+        let physical = context.within_limits(planning).await?.map_err(of_statement)?;
         context.check()?;
         let schema = physical.schema();
         let physical = interruptible(physical, context)?;

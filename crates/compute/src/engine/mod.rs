@@ -18,6 +18,7 @@ mod interruptible;
 mod memory_pool;
 mod options;
 mod parameters;
+mod planning;
 mod public_schema;
 mod restore;
 mod result;

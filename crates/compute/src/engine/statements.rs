@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement;
@@ -16,6 +15,7 @@ use super::blame::of_statement;
 use super::engine::AnalyticEngine;
 use super::execution::EngineStream;
 use super::options::StatementOptions;
+use super::planning::on_a_thread;
 use super::state::{Rule, SCHEMA, before_coercion};
 use crate::index::IndexStatement;
 use crate::query::within;
@@ -63,14 +63,13 @@ impl AnalyticEngine {
         if let Some(declared) = declared_time_zone(&statement) {
             state.config_mut().options_mut().execution.time_zone = Some(declared);
         }
-        // It does not pause, and nobody has to wait for it, as for the physical plan.
-        let planning = SpawnedTask::spawn(async move {
+        let planning = async move {
             check_statement_size(&statement)?;
             let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
             check_plan_size(&plan)?;
             Ok(plan)
-        });
-        planning.await.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?
+        };
+        on_a_thread(planning).await
     }
 
     /// Makes or drops what a statement defines; with `keep`, in the catalog too.
