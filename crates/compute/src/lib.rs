@@ -17,6 +17,7 @@ mod engine;
 mod index;
 mod join;
 mod learning;
+mod model;
 mod plan;
 mod query;
 mod scan;

@@ -26,6 +26,13 @@ impl ContentDigest {
     }
 }
 
+/// All of it, in hexadecimal.
+impl fmt::Display for ContentDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 impl fmt::Debug for ContentDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().take(8).try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Route {
     /// Every needed segment is cached: no byte moves.
     Local,
+    /// The cache has what the fragment's answer was: no byte moves, and nothing is computed.
+    Answered,
     /// Missing segments are fetched, admitted to the cache, and processed locally.
     Load,
     /// The fragment runs at the storage node; its result moves.
@@ -21,12 +23,14 @@ pub enum Route {
 
 impl Route {
     /// All routes, in the order in which reports list them.
-    pub const ALL: [Route; 5] = [Route::Local, Route::Load, Route::Pushdown, Route::Bitmap, Route::Pullup];
+    pub const ALL: [Route; 6] =
+        [Route::Local, Route::Answered, Route::Load, Route::Pushdown, Route::Bitmap, Route::Pullup];
 
     /// Lower-case name, as `EXPLAIN` and the system tables print it.
     pub fn name(self) -> &'static str {
         match self {
             Route::Local => "local",
+            Route::Answered => "answered",
             Route::Load => "load",
             Route::Pushdown => "pushdown",
             Route::Bitmap => "bitmap",
@@ -44,9 +48,12 @@ impl fmt::Display for Route {
 /// A limit on routes, chosen per session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
+    /// Every partition takes the route that the runtime model expects to be done soonest, and what is loaded on the way
+    /// pays for itself.
+    #[default]
+    Auto,
     /// Cached partitions run locally, admitted ones are loaded, the rest is pushed down where that pays
     /// (FlexPushdownDB section 4.4).
-    #[default]
     Hybrid,
     /// Never pushes down; what the cache does not admit is pulled up.
     Caching,
@@ -58,11 +65,12 @@ pub enum Mode {
 
 impl Mode {
     /// All modes, in the order in which reports list them.
-    pub const ALL: [Mode; 4] = [Mode::Pullup, Mode::Pushdown, Mode::Caching, Mode::Hybrid];
+    pub const ALL: [Mode; 5] = [Mode::Pullup, Mode::Pushdown, Mode::Caching, Mode::Hybrid, Mode::Auto];
 
     /// The setting's value.
     pub fn name(self) -> &'static str {
         match self {
+            Mode::Auto => "auto",
             Mode::Hybrid => "hybrid",
             Mode::Caching => "caching",
             Mode::Pushdown => "pushdown",
@@ -72,12 +80,12 @@ impl Mode {
 
     /// Whether the mode reads and fills the segment cache.
     pub fn caches(self) -> bool {
-        matches!(self, Mode::Hybrid | Mode::Caching)
+        matches!(self, Mode::Auto | Mode::Hybrid | Mode::Caching)
     }
 
     /// Whether the mode may run fragments at storage.
     pub fn pushes(self) -> bool {
-        matches!(self, Mode::Hybrid | Mode::Pushdown)
+        matches!(self, Mode::Auto | Mode::Hybrid | Mode::Pushdown)
     }
 }
 

@@ -520,6 +520,12 @@ pub struct FragmentReport {
     /// Time from the admission to the last batch, in microseconds.
     #[prost(uint64, tag = "4")]
     pub elapsed_us: u64,
+    /// Part of `elapsed_us` in which the answer waited for its reader or the link, in microseconds.
+    #[prost(uint64, tag = "6")]
+    pub sending_us: u64,
+    /// Time that the request waited for a slot before the admission, in microseconds.
+    #[prost(uint64, tag = "7")]
+    pub waited_us: u64,
     /// Statistics of the columns that were read whole, where the format stores none (CSV).
     #[prost(message, repeated, tag = "5")]
     pub statistics: Vec<ColumnStatistics>,

@@ -1,4 +1,4 @@
-//! Selectivities and sizes of answers, by fragment, by shape and by partition.
+//! Selectivities, sizes of answers and times, by fragment, by shape and by partition.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -66,7 +66,7 @@ pub(crate) struct Expected {
     pub(crate) answers_rows: bool,
 }
 
-/// Rows selected and bytes sent by executions, per row of the partitions. `None` where no execution has shown
+/// Rows selected, bytes sent and time taken by executions, per row of the partitions. `None` where no execution has shown
 /// it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Observed {
@@ -74,6 +74,23 @@ pub(crate) struct Observed {
     pub(crate) selectivity: Option<f64>,
     /// Bytes of the answer that a storage node gave to the whole fragment.
     pub(crate) answer_bytes: Option<f64>,
+    /// Seconds that storage took for the fragment, in one of its slots.
+    pub(crate) storage_s: Option<f64>,
+    /// Seconds that the fragment took here, on one core, beside reading.
+    pub(crate) here_s: Option<f64>,
+}
+
+/// Totals that an execution over some partitions has shown; `None` where it has not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Rows that passed the fragment's filter.
+    pub(crate) selected: Option<u64>,
+    /// Bytes of the answer that a storage node gave to the whole fragment.
+    pub(crate) answer_bytes: Option<u64>,
+    /// See [`Observed::storage_s`].
+    pub(crate) storage_s: Option<f64>,
+    /// See [`Observed::here_s`].
+    pub(crate) here_s: Option<f64>,
 }
 
 /// One level's knowledge of one key. What a shape has is relative to what statistics expected.
@@ -98,6 +115,8 @@ impl Learnt {
         };
         self.observed.selectivity = recent(self.observed.selectivity, observed.selectivity);
         self.observed.answer_bytes = recent(self.observed.answer_bytes, observed.answer_bytes);
+        self.observed.storage_s = recent(self.observed.storage_s, observed.storage_s);
+        self.observed.here_s = recent(self.observed.here_s, observed.here_s);
     }
 
     /// Records that a node answered, or found that the stored bytes are smaller.
@@ -145,28 +164,27 @@ impl Experience {
         let general = Observed {
             selectivity: general.selectivity.map(|factor| (factor * base(expected.selectivity)).min(1.0)),
             answer_bytes: general.answer_bytes.map(|factor| factor * expected.of_answer()),
+            ..general
         };
         exception.unwrap_or_default().or(exact).or(general)
     }
 
-    /// Remembers what an execution over `places`, `rows` rows together, selected and sent; `None` for what
-    /// it does not show.
-    pub(crate) fn observe(
-        &self,
-        shape: Shape,
-        expected: Expected,
-        (places, rows): (&[Place], u64),
-        selected: Option<u64>,
-        answer_bytes: Option<u64>,
-    ) {
+    /// Remembers what an execution over `places`, `rows` rows together, has shown.
+    pub(crate) fn observe(&self, shape: Shape, expected: Expected, (places, rows): (&[Place], u64), seen: Seen) {
         if rows == 0 {
             return;
         }
-        let per_row = |value: u64| value as f64 / rows as f64;
-        let seen = Observed { selectivity: selected.map(per_row), answer_bytes: answer_bytes.map(per_row) };
+        let per_row = |value: f64| value / rows as f64;
+        let seen = Observed {
+            selectivity: seen.selected.map(|rows| per_row(rows as f64)),
+            answer_bytes: seen.answer_bytes.map(|bytes| per_row(bytes as f64)),
+            storage_s: seen.storage_s.map(per_row),
+            here_s: seen.here_s.map(per_row),
+        };
         let relative = Observed {
             selectivity: seen.selectivity.map(|share| share / base(expected.selectivity)),
             answer_bytes: seen.answer_bytes.map(|bytes| bytes / expected.of_answer()),
+            ..seen
         };
         let mut state = self.state.lock();
         let fragment = state.fragments.entry(shape.exact(), SHAPES_MAX, shape.table());
@@ -232,6 +250,8 @@ impl Observed {
         Self {
             selectivity: self.selectivity.or(other.selectivity),
             answer_bytes: self.answer_bytes.or(other.answer_bytes),
+            storage_s: self.storage_s.or(other.storage_s),
+            here_s: self.here_s.or(other.here_s),
         }
     }
 
@@ -312,6 +332,10 @@ mod tests {
         Expected { selectivity, answers_rows: true }
     }
 
+    fn seen(selected: Option<u64>, answer_bytes: Option<u64>) -> Seen {
+        Seen { selected, answer_bytes, ..Seen::default() }
+    }
+
     fn close(seen: Option<f64>, expected: f64) {
         let seen = seen.unwrap();
         assert!((seen - expected).abs() < 1e-9, "{seen} is not {expected}");
@@ -321,7 +345,7 @@ mod tests {
     fn other_literals_profit_in_proportion_to_their_statistics() {
         let known = Experience::default();
         // Statistics expect a tenth; it is a fifth, at 2 bytes a row.
-        known.observe(shape(1), rows(0.1), (&[place(0)], 1000), Some(200), Some(2000));
+        known.observe(shape(1), rows(0.1), (&[place(0)], 1000), seen(Some(200), Some(2000)));
         let same = known.observed(shape(1), rows(0.1), None);
         close(same.selectivity, 0.2);
         close(same.answer_bytes, 2.0);
@@ -330,12 +354,12 @@ mod tests {
         close(other.answer_bytes, 0.2);
         close(known.observed(shape(2), rows(0.9), None).selectivity, 1.0);
         // Once it was seen itself, a fragment goes by that.
-        known.observe(shape(2), rows(0.01), (&[place(0)], 1000), Some(500), None);
+        known.observe(shape(2), rows(0.01), (&[place(0)], 1000), seen(Some(500), None));
         close(known.observed(shape(2), rows(0.01), None).selectivity, 0.5);
         // What an aggregate sends does not follow the selectivity.
         let aggregate = |selectivity| Expected { selectivity, answers_rows: false };
         let groups = |literal: u64| Shape::from_parts(10 + literal, 2);
-        known.observe(groups(1), aggregate(0.1), (&[place(0)], 1000), None, Some(100));
+        known.observe(groups(1), aggregate(0.1), (&[place(0)], 1000), seen(None, Some(100)));
         close(known.observed(groups(2), aggregate(0.9), None).answer_bytes, 0.1);
         assert_eq!(known.observed(Shape::from_parts(20, 3), rows(0.5), None), Observed::default());
     }
@@ -346,7 +370,7 @@ mod tests {
         let (gone, kept) = (Shape::of_table("gone", 1), Shape::of_table("kept", 2));
         for shape in [gone, kept] {
             for selected in [1, 900] {
-                known.observe(shape, rows(0.5), (&[place(0)], 1000), Some(selected), None);
+                known.observe(shape, rows(0.5), (&[place(0)], 1000), seen(Some(selected), None));
             }
             known.learn_raw_is_smaller(shape, rows(0.5), &[place(0)], true);
         }
@@ -362,8 +386,8 @@ mod tests {
         let known = Experience::default();
         for partition in 0..10 {
             let selected = if partition == 7 { 900 } else { 10 };
-            known.observe(shape(1), rows(0.01), (&[place(partition)], 1000), Some(selected), None);
-            known.observe(shape(1), rows(0.01), (&[place(0)], 1000), Some(10), None);
+            known.observe(shape(1), rows(0.01), (&[place(partition)], 1000), seen(Some(selected), None));
+            known.observe(shape(1), rows(0.01), (&[place(0)], 1000), seen(Some(10), None));
         }
         close(known.observed(shape(1), rows(0.01), Some(place(7))).selectivity, 0.9);
         assert!(known.observed(shape(1), rows(0.01), Some(place(3))).selectivity.unwrap() < 0.1);
@@ -419,10 +443,20 @@ mod tests {
     #[test]
     fn what_is_used_stays_and_the_rest_is_bounded() {
         let known = Experience::default();
-        known.observe(shape(0), rows(0.5), (&[place(0)], 1000), Some(1), None);
+        known.observe(shape(0), rows(0.5), (&[place(0)], 1000), seen(Some(1), None));
         for literal in 1..100_000 {
-            known.observe(shape(literal), rows(0.5), (&[place(literal as u32)], 1000), Some(literal % 1000), None);
-            known.observe(Shape::from_parts(0, literal), rows(0.5), (&[place(literal as u32)], 1000), Some(1), None);
+            known.observe(
+                shape(literal),
+                rows(0.5),
+                (&[place(literal as u32)], 1000),
+                seen(Some(literal % 1000), None),
+            );
+            known.observe(
+                Shape::from_parts(0, literal),
+                rows(0.5),
+                (&[place(literal as u32)], 1000),
+                seen(Some(1), None),
+            );
             if literal % 1000 == 0 {
                 assert!(known.observed(shape(0), rows(0.5), None).selectivity.is_some());
             }

@@ -3,5 +3,5 @@
 mod experience;
 mod shape;
 
-pub(crate) use experience::{Expected, Experience, Place};
+pub(crate) use experience::{Expected, Experience, Observed, Place, Seen};
 pub(crate) use shape::Shape;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion::physical_plan::metrics::Time;
 use datafusion::prelude::SessionConfig;
 use futures::future::{Either, select};
 use parking_lot::Mutex;
@@ -80,6 +81,16 @@ pub struct QueryStats {
     pub segments_admitted: u64,
     /// Segments evicted for them.
     pub segments_evicted: u64,
+    /// Microseconds that fragments computed here, summed over threads.
+    pub computing_us: u64,
+    /// Microseconds that stored bytes and answers were decoded here, summed over threads.
+    pub decoding_us: u64,
+    /// Microseconds that bytes were on their way, summed over requests.
+    pub network_us: u64,
+    /// Microseconds that storage nodes computed, summed over requests.
+    pub storage_us: u64,
+    /// Microseconds that requests waited for a slot of their storage node, summed over requests.
+    pub waiting_us: u64,
 }
 
 impl QueryStats {
@@ -276,6 +287,7 @@ impl QueryContext {
     pub fn stats(&self) -> QueryStats {
         let scans = self.scans.lock();
         let sum = |count: fn(&ScanMetrics) -> usize| scans.iter().map(|scan| count(scan) as u64).sum();
+        let micros = |time: fn(&ScanMetrics) -> &Time| scans.iter().map(|scan| time(scan).value() as u64 / 1000).sum();
         QueryStats {
             bytes_from_storage: sum(|scan| scan.bytes_from_storage.value()),
             bytes_to_storage: sum(|scan| scan.bytes_to_storage.value()),
@@ -294,6 +306,11 @@ impl QueryContext {
             segments_missed: sum(|scan| scan.segments_missed.value()),
             segments_admitted: sum(|scan| scan.segments_admitted.value()),
             segments_evicted: sum(|scan| scan.segments_evicted.value()),
+            computing_us: micros(|scan| &scan.time_compute),
+            decoding_us: micros(|scan| &scan.time_decode),
+            network_us: micros(|scan| &scan.time_network),
+            storage_us: micros(|scan| &scan.time_storage),
+            waiting_us: micros(|scan| &scan.time_waiting),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::memory_watch::{HeapGauges, MemoryWatch};
 use super::query_context::QueryStats;
 use crate::index::{IndexDefinition, Indexes};
 use crate::learning::Experience;
+use crate::model::RuntimeModel;
 use crate::settings::EngineSettings;
 
 /// Finished queries that `system.queries` remembers.
@@ -28,7 +29,7 @@ const QUERIES_MAX: usize = 10_000;
 ///
 /// ```text
 ///   changing -> definitions -> locks of `indexes`: defined -> keepers -> current -> paused
-///   the cache's, `nodes`', `experience`'s, `queries`', `settings`' and `admission`'s locks: alone
+///   the cache's, `nodes`', `experience`'s, `model`'s, `queries`', `settings`' and `admission`'s locks: alone
 /// ```
 #[derive(Debug)]
 pub struct Resources {
@@ -38,6 +39,8 @@ pub struct Resources {
     pub nodes: Arc<Nodes>,
     /// Rows and bytes that earlier executions of fragments selected and sent.
     pub(crate) experience: Experience,
+    /// Rates of storages and of reading here.
+    pub(crate) model: RuntimeModel,
     /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
     /// same; readers of `definitions` do not wait for the file.
     changing: Mutex<()>,
@@ -150,6 +153,7 @@ impl Resources {
             cache,
             nodes,
             experience: Experience::default(),
+            model: RuntimeModel::default(),
             changing: Mutex::default(),
             definitions: RwLock::default(),
             indexes: Arc::default(),

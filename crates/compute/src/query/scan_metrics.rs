@@ -57,10 +57,16 @@ pub struct ScanMetrics {
     pub segments_admitted: Count,
     /// Segments evicted for them.
     pub segments_evicted: Count,
-    /// Wall time from asking for partitions to handing on their last rows, summed over requests.
+    /// Time that the fragment computed here, summed over threads.
     pub time_compute: Time,
-    /// Wall time that storage nodes report for fragments, summed over requests.
+    /// Time that stored bytes and answers were decoded here, summed over threads.
+    pub time_decode: Time,
+    /// Time that bytes were on their way, summed over requests.
+    pub time_network: Time,
+    /// Time that storage nodes report for fragments, without what they waited, summed over requests.
     pub time_storage: Time,
+    /// Time that requests waited for a slot of their storage node, summed over requests.
+    pub time_waiting: Time,
 }
 
 impl ScanMetrics {
@@ -73,6 +79,7 @@ impl ScanMetrics {
             partitions: Route::ALL.map(|route| {
                 count(match route {
                     Route::Local => "partitions_local",
+                    Route::Answered => "partitions_answered",
                     Route::Load => "partitions_load",
                     Route::Pushdown => "partitions_pushdown",
                     Route::Bitmap => "partitions_bitmap",
@@ -103,16 +110,20 @@ impl ScanMetrics {
             segments_admitted: count("segments_admitted"),
             segments_evicted: count("segments_evicted"),
             time_compute: time("time_compute"),
+            time_decode: time("time_decode"),
+            time_network: time("time_network"),
             time_storage: time("time_storage"),
+            time_waiting: time("time_waiting"),
             set,
         }
     }
 
     /// The counter of partitions that took `route`.
     pub fn partitions(&self, route: Route) -> &Count {
-        let [local, load, pushdown, bitmap, pullup] = &self.partitions;
+        let [local, answered, load, pushdown, bitmap, pullup] = &self.partitions;
         match route {
             Route::Local => local,
+            Route::Answered => answered,
             Route::Load => load,
             Route::Pushdown => pushdown,
             Route::Bitmap => bitmap,

@@ -12,6 +12,7 @@ use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::wire::ErrorKind;
 use thermocline_pushdown::{NodeError, PushbackToken};
 
+use super::loading::Loading;
 use super::local::Columns;
 use super::run::{Batches, ScanRun};
 use super::work::Work;
@@ -106,33 +107,6 @@ enum Loaded {
     TooLarge(Vec<usize>, Batches),
 }
 
-/// A segment being loaded.
-struct Loading {
-    position: usize,
-    ticket: LoadTicket,
-    counted: CountedBuffers,
-    /// Bytes of its chunks so far.
-    bytes: usize,
-    /// Bytes that the cache is known to have reserved.
-    reserved: usize,
-}
-
-impl Loading {
-    /// Counts a chunk; `false` if the cache has no room for it.
-    fn add(&mut self, chunk: &ArrayRef) -> bool {
-        self.bytes += self.counted.add(chunk.as_ref());
-        if self.bytes > self.reserved {
-            // More than that, so that not every chunk asks.
-            let wanted = self.bytes + self.bytes / 4;
-            if !self.ticket.reserve(wanted) {
-                return false;
-            }
-            self.reserved = wanted;
-        }
-        true
-    }
-}
-
 /// Loads segments of one partition, the columns at their positions of the needed ones.
 async fn load(
     run: &ScanRun,
@@ -144,16 +118,8 @@ async fn load(
     let positions: Vec<usize> = tickets.iter().map(|(position, _)| *position).collect();
     let mut stored = run.segments(object, partition, &positions, pushback)?;
     let expected = |position: usize| run.columns.get(position).map_or(0, |column| partition.memory_bytes(*column));
-    let mut loading: Vec<Loading> = tickets
-        .into_iter()
-        .map(|(position, ticket)| Loading {
-            position,
-            ticket,
-            counted: CountedBuffers::default(),
-            bytes: 0,
-            reserved: expected(position),
-        })
-        .collect();
+    let mut loading: Vec<Loading> =
+        tickets.into_iter().map(|(position, ticket)| Loading::new(position, ticket, expected(position))).collect();
     let mut chunks: Vec<RecordBatch> = vec![];
     while let Some(batch) = stored.try_next().await? {
         let (schema, columns, _) = batch.into_parts();
@@ -171,9 +137,10 @@ async fn load(
     }
     let complete = |(column, loading): (usize, Loading)| {
         let chunks = chunks.iter().map(|chunk| Arc::clone(chunk.column(column))).collect();
-        let (segment, kept) = loading.ticket.complete(chunks);
+        let position = loading.position();
+        let (segment, kept) = loading.complete(chunks);
         run.metrics.segments_admitted.add(usize::from(kept));
-        (loading.position, segment)
+        (position, segment)
     };
     Ok(Loaded::Whole(loading.into_iter().enumerate().map(complete).collect()))
 }

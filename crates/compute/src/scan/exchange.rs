@@ -2,8 +2,6 @@
 
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use arrow::array::{BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -21,17 +19,17 @@ use super::local::{CachedColumn, Columns};
 use super::remote::Answered;
 use super::run::{Batches, ScanRun, Sender, hand_over};
 use super::work::Work;
+use crate::learning::Seen;
 
 /// One partition on the route `bitmap`: what the fragment makes of it, or, if its cached columns
 /// are used above the filter, the rows that pass the filter.
 pub(super) async fn exchange(run: Arc<ScanRun>, plan: Arc<BitmapPlan>, work: Work, sender: Sender) -> Result<()> {
-    let started = Instant::now();
     let here = plan.here.as_ref().map(|here| here.bitmap(&run, &work)).transpose()?;
     if !plan.evaluates_there
         && let Some(here) = &here
     {
         let selected = here.count() as u64;
-        run.observe(from_ref(&work), Some(selected), None);
+        run.observe(from_ref(&work), Seen { selected: Some(selected), ..Seen::default() });
     }
     let selects_nothing = plan.combine == Combine::And && here.as_ref().is_some_and(|here| here.count() == 0);
     if !selects_nothing {
@@ -49,8 +47,7 @@ pub(super) async fn exchange(run: Arc<ScanRun>, plan: Arc<BitmapPlan>, work: Wor
             return Ok(());
         }
     }
-    run.metrics.time_compute.add_duration(started.elapsed());
-    run.metrics.partitions_done.add(1);
+    run.done(1);
     Ok(())
 }
 
@@ -104,12 +101,14 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
     };
     let object = Arc::clone(&work.object);
     let partition = vec![Arc::clone(&work.partition)];
-    match run.call.send(&plan.fragment, request, object, partition, Arc::clone(&plan.schema)).await {
+    // What one of this side's cores would take for a part of the columns is not known.
+    match run.call.send(&plan.fragment, request, (object, partition), Arc::clone(&plan.schema), 0.0).await {
         Ok(answered) => {
             run.learn_raw_is_smaller(plan.shape, from_ref(work), false);
             Ok(Asked::Answered(answered))
         }
         Err(error) if error.wants_pullup() => {
+            run.learn_refusal(&work.object, error.kind);
             if error.kind == ErrorKind::RawIsSmaller {
                 run.learn_raw_is_smaller(plan.shape, from_ref(work), true);
             }
@@ -133,11 +132,10 @@ fn missing_bytes(run: &ScanRun, work: &Work) -> u64 {
 
 /// The fragment's result as it comes.
 fn result(run: Arc<ScanRun>, answered: Answered, work: Work) -> Batches {
-    let bytes = answered.bytes;
+    let meter = answered.meter;
     let end = futures::stream::once(async move {
         // It is what pushdown would have moved, which later decisions go by.
-        let bytes = bytes.load(Ordering::Relaxed);
-        run.observe(from_ref(&work), None, Some(bytes));
+        run.observe(from_ref(&work), Seen { answer_bytes: Some(meter.bytes()), ..Seen::default() });
         None
     });
     answered.batches.map(Some).chain(end).filter_map(|batch| async move { batch }).boxed()
@@ -176,7 +174,7 @@ async fn rows(
         run.metrics.bitmaps_from_storage.add(1);
         run.metrics.bitmap_bytes_from_storage.add(encoded.len());
         let bitmap = Bitmap::decode(&encoded, work.partition.rows).map_err(|error| garbled(&error))?;
-        run.observe(from_ref(&work), Some(bitmap.count() as u64), None);
+        run.observe(from_ref(&work), Seen { selected: Some(bitmap.count() as u64), ..Seen::default() });
         bitmap
     } else {
         here.ok_or_else(|| internal_datafusion_err!("nothing selects rows"))?

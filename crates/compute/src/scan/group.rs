@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use thermocline_cache::Access;
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
@@ -94,6 +95,10 @@ pub(super) fn grouped(works: Vec<Work>, columns: &[usize], partition_bytes: u64,
 /// Whether two partitions can be asked for together: bitmaps, and columns that are cached or go to the
 /// cache, are a partition's own.
 fn may_join(member: &Work, work: &Work) -> bool {
-    let alone = |work: &Work| !matches!(work.route, Route::Pushdown | Route::Pullup) || !work.segments.is_empty();
+    let alone = |work: &Work| {
+        !matches!(work.route, Route::Pushdown | Route::Pullup)
+            || !work.segments.is_empty()
+            || matches!(work.answer, Some(Access::Load(_)))
+    };
     Arc::ptr_eq(&member.object, &work.object) && member.route == work.route && !alone(member) && !alone(work)
 }

@@ -26,10 +26,12 @@ use thermocline_catalog::{ExternalTable, Snapshot};
 use thermocline_pushdown::{Fragment, Route};
 use tokio::sync::OnceCell;
 
+use super::auto::Estimates;
 use super::dynamic_filter::{DynamicFilter, WAIT_MAX, all_ready};
 use super::encoded::{decode, encode};
 use super::narrow::narrowed;
 use super::output::output;
+use super::probe::probed;
 use super::router;
 use super::run::ScanRun;
 use super::scan_plan::ScanPlan;
@@ -176,9 +178,12 @@ impl HybridScanExec {
 
 impl DisplayAs for HybridScanExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let routes = match self.run.initialized() {
-            true => self.taken(),
-            false => router::preview(&self.scan),
+        let (routes, estimates, took) = match self.run.get() {
+            Some(run) => (self.taken(), run.estimates.clone(), Some(run.took())),
+            None => {
+                let (routes, estimates) = router::preview(&self.scan);
+                (routes, estimates, None)
+            }
         };
         let routes: Vec<_> = routes.into_iter().map(|(route, count)| format!("{route}={count}")).collect();
         let scan = &self.scan;
@@ -187,6 +192,14 @@ impl DisplayAs for HybridScanExec {
         write!(f, "HybridScanExec: table={}{separator}fragment=[{}]", scan.table_name(), scan.fragment())?;
         write!(f, "{separator}partitions={} of {total}", scan.partitions().len())?;
         write!(f, "{separator}mode={}{separator}routes=[{}]", self.settings().mode, routes.join(" "))?;
+        if let Some(Estimates { by_route, chosen }) = estimates {
+            let by_route: Vec<_> = by_route.iter().map(|(route, seconds)| format!("{route}={seconds:.4}")).collect();
+            write!(f, "{separator}expected_seconds=[{} chosen={chosen:.4}", by_route.join(" "))?;
+            match took {
+                Some(took) => write!(f, " took={:.4}]", took.as_secs_f64())?,
+                None => write!(f, "]")?,
+            }
+        }
         if let Some(fetch) = scan.fetch() {
             write!(f, "{separator}fetch={fetch}")?;
         }
@@ -283,6 +296,7 @@ impl ExecutionPlan for HybridScanExec {
                         this.metrics.filters_missed.add(1);
                     }
                     let scan = narrowed(&this.scan, &this.dynamic, &this.metrics)?;
+                    probed(&scan, &this.metrics).await;
                     Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan, &this.metrics, &context)?))
                 })
                 .await?;

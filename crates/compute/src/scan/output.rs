@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::Duration;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
@@ -12,15 +12,19 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
+use thermocline_cache::Access;
 use thermocline_pushdown::wire::ErrorKind;
 use thermocline_pushdown::{PushbackToken, Route};
 use tokio::sync::mpsc;
 
+use super::answers::{Keeping, batches};
 use super::assemble::assembled;
 use super::exchange::exchange;
 use super::group::Group;
+use super::poll_time::PollTime;
 use super::remote::Hints;
 use super::run::{Batches, ScanRun, Sender, hand_over};
+use crate::learning::Seen;
 
 /// Batches that wait for the operators above, per partition in flight.
 const BATCHES_AHEAD: usize = 2;
@@ -31,20 +35,35 @@ const BATCHES_AHEAD: usize = 2;
 /// If the fragment cannot be instantiated.
 pub(super) fn output(run: Arc<ScanRun>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
     let here = select(cached(Arc::clone(&run)), select(at_hand(Arc::clone(&run)), fetched(Arc::clone(&run))));
+    let work_here = Arc::clone(&run.work_here);
+    let here = here.inspect_ok(move |batch| work_here.rows(batch.num_rows()));
     let here = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), here));
-    let here = run.fragment.instantiate(here)?.execute(0, Arc::clone(&context))?;
+    let here = computed(&run, run.fragment.instantiate(here)?.execute(0, Arc::clone(&context))?);
     let schema = run.fragment.schema();
     let fetch = run.fetch;
-    let mut merged = select(here.boxed(), pushed(Arc::clone(&run)));
+    let there = select(answered(Arc::clone(&run)), pushed(Arc::clone(&run)));
+    let mut merged = select(here, there);
     if let Some(above) = &run.above {
         let rows = Box::pin(RecordBatchStreamAdapter::new(above.input_schema(), selected(Arc::clone(&run))));
-        merged = select(merged, above.instantiate(rows)?.execute(0, context)?.boxed());
+        let time = run.metrics.time_compute.clone();
+        let rows = PollTime::new(above.instantiate(rows)?.execute(0, context)?, move |took| time.add_duration(took));
+        merged = select(merged, rows.boxed());
     }
     let merged = match fetch {
         None => merged,
         Some(fetch) => limited(merged, fetch),
     };
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, merged)))
+}
+
+/// What the fragment makes of the rows that are here, and the time that it takes.
+fn computed(run: &ScanRun, batches: SendableRecordBatchStream) -> Batches {
+    let (time, work_here) = (run.metrics.time_compute.clone(), Arc::clone(&run.work_here));
+    let add = move |took: Duration| {
+        time.add_duration(took);
+        work_here.computed(took);
+    };
+    PollTime::new(batches, add).boxed()
 }
 
 fn select(a: Batches, b: Batches) -> Batches {
@@ -86,11 +105,29 @@ fn cached(run: Arc<ScanRun>) -> Batches {
     stream::unfold(run, |run| async move {
         tokio::task::yield_now().await;
         let morsel = run.cached.take(run.context.session_config().batch_size())?;
-        run.metrics.partitions_done.add(usize::from(morsel.is_last()));
+        if morsel.is_last() {
+            run.done(1);
+        }
         Some((stream::iter(morsel.batches()), run))
     })
     .flatten()
     .boxed()
+}
+
+/// Kept answers.
+fn answered(run: Arc<ScanRun>) -> Batches {
+    let schema = run.fragment.schema();
+    queue(run, |run| &run.answered)
+        .map(move |(run, work)| {
+            run.done(1);
+            let answer = match work.answer {
+                Some(Access::Hit(answer)) => Some(answer),
+                _ => None,
+            };
+            stream::iter(answer.map(|answer| batches(&answer, &schema)).into_iter().flatten())
+        })
+        .flatten()
+        .boxed()
 }
 
 /// Partitions whose bytes are at hand, one at a time: there is nothing to wait for, and a task in
@@ -160,12 +197,10 @@ async fn fetch(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         Ok(work) => work,
         Err(group) => return fetch_streaming(run, group, sender).await,
     };
-    let started = Instant::now();
     if !hand_over(&sender, assembled(&run, work, None).await?).await {
         return Ok(());
     }
-    run.metrics.time_compute.add_duration(started.elapsed());
-    run.metrics.partitions_done.add(1);
+    run.done(1);
     Ok(())
 }
 
@@ -178,11 +213,9 @@ async fn fetch_streaming(run: Arc<ScanRun>, group: Group, sender: Sender) -> Res
 /// All needed columns of the partitions of a group, from their stored bytes.
 fn pulled_up(run: Arc<ScanRun>, group: Group) -> Batches {
     let batches = async move {
-        let started = Instant::now();
         let batches = stored_group(&run, &group, None).await?;
         let done = stream::once(async move {
-            run.metrics.time_compute.add_duration(started.elapsed());
-            run.metrics.partitions_done.add(group.len());
+            run.done(group.len());
             None
         });
         Ok::<_, DataFusionError>(batches.map(Some).chain(done).filter_map(std::future::ready))
@@ -210,15 +243,18 @@ async fn stored_group(run: &Arc<ScanRun>, group: &Group, pushback: Option<Pushba
 /// Route `pushdown`. If the node is busy, or says that the stored bytes are smaller than its answer
 /// or that the fragment does not fit its memory, the fragment runs here over the stored bytes.
 async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
+    let mut keeping = Keeping::default();
     let group = match group.into_single() {
         Ok(mut work) => match work.plan.take() {
             Some(plan) => return exchange(run, plan, work, sender).await,
-            None => Group::of(work),
+            None => {
+                keeping = Keeping::new(work.answer.take());
+                Group::of(work)
+            }
         },
         Err(group) => group,
     };
     let Some(object) = group.object() else { return Ok(()) };
-    let started = Instant::now();
     run.metrics.columns_scanned.add(run.columns.len() * group.len());
     // An answer of plain text streams; another must stay below what is stored, or the node says so.
     let bytes_in = group.stored_bytes(&run.columns);
@@ -229,16 +265,19 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         bytes_in,
         bytes_out_estimate: run.expected.bytes(rows_in),
         partitions_to_follow: run.pushed_left.load(Ordering::Relaxed) as u32,
+        expected_s: run.expected_s_per_row * rows_in as f64,
     };
     let compression = run.compression(object);
     let answer = run.call.run(Arc::clone(object), group.partitions(), run.fragment.schema(), compression, hints).await;
-    let mut bytes = None;
+    let mut meter = None;
     let batches = match answer {
         Ok(answered) => {
-            bytes = Some(answered.bytes);
-            answered.batches
+            meter = Some(answered.meter);
+            let time = run.metrics.time_decode.clone();
+            PollTime::new(answered.batches, move |took| time.add_duration(took)).boxed()
         }
         Err(error) if error.wants_pullup() => {
+            run.learn_refusal(object, error.kind);
             if error.kind == ErrorKind::RawIsSmaller {
                 run.learn_raw_is_smaller(run.shape, &group, true);
             }
@@ -247,19 +286,25 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         Err(error) => return Err(DataFusionError::from(error)),
     };
     let mut rows_out = 0;
-    let counted = batches.inspect_ok(|batch| rows_out += batch.num_rows() as u64);
+    let is_answer = meter.is_some();
+    let counted = batches.inspect_ok(|batch| {
+        rows_out += batch.num_rows() as u64;
+        if is_answer {
+            keeping.add(batch);
+        }
+    });
     if !hand_over(&sender, counted).await {
         return Ok(());
     }
-    if let Some(bytes) = bytes {
+    if let Some(meter) = meter {
+        keeping.complete(&run.metrics);
         // What leaves an aggregate or a limit does not tell how many rows passed the filter.
         let selected = run.yields_selected.then_some(rows_out);
-        let bytes = bytes.load(Ordering::Relaxed);
-        run.observe(&group, selected, Some(bytes));
+        let storage_s = Some(meter.storage().as_secs_f64());
+        run.observe(&group, Seen { selected, answer_bytes: Some(meter.bytes()), storage_s, here_s: None });
         run.learn_raw_is_smaller(run.shape, &group, false);
     }
-    run.metrics.time_compute.add_duration(started.elapsed());
-    run.metrics.partitions_done.add(group.len());
+    run.done(group.len());
     Ok(())
 }
 
@@ -268,5 +313,7 @@ async fn pull_up_instead(run: &Arc<ScanRun>, group: &Group, pushback: Option<Pus
     run.metrics.partitions_pushed_back.add(group.len());
     let stored = stored_group(run, group, pushback).await?;
     let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
-    Ok(run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?.boxed())
+    let time = run.metrics.time_compute.clone();
+    let batches = run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?;
+    Ok(PollTime::new(batches, move |took| time.add_duration(took)).boxed())
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
@@ -26,6 +26,7 @@ use thermocline_storage::{Content, wire_bytes};
 
 use super::arrow_message::ArrowMessages;
 use crate::index::Indexes;
+use crate::model::{Outstanding, StorageRates, Transfer};
 use crate::query::{QueryContext, ScanMetrics};
 
 /// Stored bytes of one object, through its node.
@@ -36,6 +37,8 @@ pub(super) struct RemoteSource {
     pub(super) metrics: ScanMetrics,
     /// The slot that the node keeps for these reads, if it sent us for them.
     pub(super) pushback: Option<PushbackToken>,
+    /// What is known of the node.
+    pub(super) rates: Arc<Mutex<StorageRates>>,
 }
 
 #[async_trait]
@@ -50,8 +53,20 @@ impl RangeSource for RemoteSource {
             let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
             self.metrics.bytes_to_storage.add(prost_len(&ticket));
             self.metrics.requests.add(1);
-            let count = |bytes| self.metrics.bytes_from_storage.add(bytes as usize);
+            let came = AtomicU64::new(0);
+            let count = |bytes| {
+                came.fetch_add(bytes, Ordering::Relaxed);
+                self.metrics.bytes_from_storage.add(bytes as usize);
+            };
+            let started = Instant::now();
             read.extend(fetch(&self.object.node, &self.object.entry, &ticket, ranges, count).await?);
+            let took = started.elapsed();
+            self.metrics.time_network.add_duration(took);
+            // Under a token, the transfer may have waited for its turn.
+            if self.pushback.is_none() && self.object.node.capabilities().crosses_link {
+                let bytes = came.load(Ordering::Relaxed);
+                self.rates.lock().transferred(Transfer { bytes, ended: Instant::now(), took });
+            }
         }
         Ok(read)
     }
@@ -80,7 +95,12 @@ pub(super) struct Hints {
     pub(super) bytes_in: u64,
     pub(super) bytes_out_estimate: u64,
     pub(super) partitions_to_follow: u32,
+    /// Seconds that one of this side's cores would take.
+    pub(super) expected_s: f64,
 }
+
+/// Time that an answer may have waited for its reader and still tell the bandwidth.
+const IDLE_MAX: Duration = Duration::from_millis(1);
 
 /// An answer whose first message has come.
 pub(super) struct Answered {
@@ -88,8 +108,27 @@ pub(super) struct Answered {
     pub(super) batches: BoxStream<'static, Result<RecordBatch>>,
     /// The encoded bitmap, if one was asked for: it is there once the first batch is, or their end.
     pub(super) bitmap: Arc<Mutex<Option<Bytes>>>,
-    /// Bytes of the answer so far, on the wire.
-    pub(super) bytes: Arc<AtomicU64>,
+    /// Measures of the answer so far.
+    pub(super) meter: Arc<AnswerMeter>,
+}
+
+/// Measures of an answer.
+#[derive(Debug, Default)]
+pub(super) struct AnswerMeter {
+    bytes: AtomicU64,
+    storage_us: AtomicU64,
+}
+
+impl AnswerMeter {
+    /// Bytes on the wire so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Time that the node computed; zero before the answer's end.
+    pub(super) fn storage(&self) -> Duration {
+        Duration::from_micros(self.storage_us.load(Ordering::Relaxed))
+    }
 }
 
 impl FragmentCall {
@@ -130,12 +169,13 @@ impl FragmentCall {
                 ..request.clone()
             })
         };
-        self.send(&self.fragment, request, object, partitions, schema).await
+        self.send(&self.fragment, request, (object, partitions), schema, hints.expected_s).await
     }
 
     /// Sends a request of which the answer is batches of `schema` over `partitions`. `request` makes it
     /// of the fields for `fragment` and for the table's schema: each is sent to a node once, if it is
-    /// long, and then named; whole, if the node has forgotten it.
+    /// long, and then named; whole, if the node has forgotten it. One of this side's cores would take `expected_s`
+    /// seconds for all of it.
     ///
     /// # Errors
     /// As [`FragmentCall::run`].
@@ -143,9 +183,9 @@ impl FragmentCall {
         &self,
         fragment: &Content,
         request: impl Fn((Vec<u8>, Vec<u8>), (Vec<u8>, Vec<u8>)) -> TicketKind,
-        object: Arc<PlannedObject>,
-        partitions: Vec<Arc<Partition>>,
+        (object, partitions): (Arc<PlannedObject>, Vec<Arc<Partition>>),
         schema: arrow::datatypes::SchemaRef,
+        expected_s: f64,
     ) -> Result<Answered, NodeError> {
         for content in [fragment, &self.table_schema] {
             let sent = object.node.put(content).await.map_err(|error| error.context(&object.entry.path))?;
@@ -154,11 +194,11 @@ impl FragmentCall {
         let named = object.node.capabilities().contents;
         let with = |whole: bool| request(fragment.fields(whole), self.table_schema.fields(whole));
         let (again, partitions_again) = (Arc::clone(&object), partitions.clone());
-        match self.answer(with(!named), object, partitions, Arc::clone(&schema)).await {
+        match self.answer(with(!named), object, partitions, Arc::clone(&schema), expected_s).await {
             Err(error) if error.kind == ErrorKind::UnknownContent => {
                 again.node.forget(fragment);
                 again.node.forget(&self.table_schema);
-                self.answer(with(true), again, partitions_again, schema).await
+                self.answer(with(true), again, partitions_again, schema, expected_s).await
             }
             answer => answer,
         }
@@ -170,26 +210,29 @@ impl FragmentCall {
         object: Arc<PlannedObject>,
         partitions: Vec<Arc<Partition>>,
         schema: arrow::datatypes::SchemaRef,
+        expected_s: f64,
     ) -> Result<Answered, NodeError> {
         let ticket = Ticket { kind: Some(request) };
         self.metrics.bytes_to_storage.add(prost_len(&ticket));
         self.metrics.requests.add(1);
         let path = object.entry.path.clone();
+        let outstanding = Outstanding::new(&self.query.resources().model.storage(object.node.label()));
+        let started = Instant::now();
         let messages = object.node.get(&ticket).await.map_err(|error| error.context(&path))?;
         let metrics = self.metrics.clone();
         let reported: Arc<Mutex<Option<Bytes>>> = Arc::default();
         let report = Arc::clone(&reported);
         let bitmap: Arc<Mutex<Option<Bytes>>> = Arc::default();
         let opening = Arc::clone(&bitmap);
-        let received: Arc<AtomicU64> = Arc::default();
-        let count = Arc::clone(&received);
+        let meter: Arc<AnswerMeter> = Arc::default();
+        let count = Arc::clone(&meter);
         // An opening bitmap and the closing report are no Arrow messages; they must not reach the
         // decoder.
         let place = format!("storage node {}: {}", object.node.label(), object.entry.path);
         let mut checks = ArrowMessages::new(Arc::clone(&schema));
         let batches = messages.try_filter(move |message| {
             let bytes = wire_bytes(message);
-            count.fetch_add(bytes, Ordering::Relaxed);
+            count.bytes.fetch_add(bytes, Ordering::Relaxed);
             metrics.bytes_from_storage.add(bytes as usize);
             metrics.bytes_returned.add(bytes as usize);
             let is_arrow = !message.data_header.is_empty();
@@ -217,11 +260,17 @@ impl FragmentCall {
             metrics: self.metrics.clone(),
             indexes: self.indexes.clone(),
             reported,
+            meter: Arc::clone(&meter),
+            outstanding,
+            started,
+            idle: Duration::ZERO,
+            yielded: None,
+            expected_s,
         };
         let batches = futures::stream::try_unfold(answer, |mut answer| async move {
             Ok(answer.next().await?.map(|batch| (batch, answer)))
         });
-        Ok(Answered { batches: batches.boxed(), bitmap, bytes: received })
+        Ok(Answered { batches: batches.boxed(), bitmap, meter })
     }
 }
 
@@ -234,10 +283,27 @@ struct Answer {
     indexes: Option<Arc<Indexes>>,
     /// The closing report, once it has come: an answer without it was cut short.
     reported: Arc<Mutex<Option<Bytes>>>,
+    meter: Arc<AnswerMeter>,
+    outstanding: Outstanding,
+    started: Instant,
+    /// Time that nobody asked for the next batch, and since when nobody does.
+    idle: Duration,
+    yielded: Option<Instant>,
+    /// Seconds that one of this side's cores would have taken.
+    expected_s: f64,
 }
 
 impl Answer {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(yielded) = self.yielded.take() {
+            self.idle += yielded.elapsed();
+        }
+        let batch = self.next_batch().await?;
+        self.yielded = Some(Instant::now());
+        Ok(batch)
+    }
+
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(message) = self.decoder.try_next().await.map_err(|error| self.failed(error))? {
             if let DecodedPayload::RecordBatch(batch) = message.payload {
                 if batch.num_columns() != self.schema.fields().len() {
@@ -260,7 +326,7 @@ impl Answer {
         if let Some(indexes) = self.indexes.as_ref().filter(|_| report.index_unusable) {
             indexes.doubt(&self.object);
         }
-        self.metrics.time_storage.add_duration(Duration::from_micros(report.elapsed_us));
+        self.learn_times(&report);
         for column in &report.statistics {
             let range = PartitionRange::try_from(column.range).ok();
             if let Some(partition) = self.partitions.iter().find(|partition| Some(partition.range) == range) {
@@ -268,6 +334,24 @@ impl Answer {
             }
         }
         Ok(None)
+    }
+
+    /// Where the time of the answer went.
+    fn learn_times(&self, report: &FragmentReport) {
+        let waited = Duration::from_micros(report.waited_us);
+        let storage = Duration::from_micros(report.elapsed_us.saturating_sub(report.sending_us));
+        let network = self.started.elapsed().saturating_sub(self.idle + waited + storage);
+        self.meter.storage_us.store(storage.as_micros() as u64, Ordering::Relaxed);
+        self.metrics.time_waiting.add_duration(waited);
+        self.metrics.time_storage.add_duration(storage);
+        self.metrics.time_network.add_duration(network);
+        let mut rates = self.outstanding.rates().lock();
+        rates.answered(waited, storage, self.outstanding.at_once(), self.expected_s);
+        // Bytes that came while nobody asked for them tell little of the link.
+        if self.object.node.capabilities().crosses_link && self.idle < IDLE_MAX.max(network / 4) {
+            let bytes = self.meter.bytes();
+            rates.transferred(Transfer { bytes, ended: Instant::now(), took: network });
+        }
     }
 
     fn failed(&self, error: FlightError) -> DataFusionError {

@@ -4,123 +4,173 @@ use std::sync::Arc;
 
 use thermocline_cache::{Access, Decoding, ObjectKey, SegmentKey, SegmentRequest};
 use thermocline_catalog::PlannedObject;
-use thermocline_pushdown::{FileFormat, Route};
+use thermocline_pushdown::{FileFormat, Mode, Route};
 
+use super::auto::{self, Estimates, Preference};
 use super::bitmap::{Choice, Chooser};
 use super::by_index::ByIndex;
+use super::candidate::Candidate;
+use super::costing::Costing;
 use super::scan_plan::ScanPlan;
+use super::segments::{Seen, Segments, Taken};
 use super::work::Work;
 use crate::query::ScanMetrics;
 
-/// What the cache holds of a partition, or will hold after the loads that it admits.
-#[derive(Default)]
-struct Held {
+/// Routes every partition, and takes its segments from the cache. With them, the time that is expected.
+pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> (Vec<Work>, Option<Estimates>) {
+    let mut taken = Taken::new(&scan.query().resources().cache, metrics);
+    let Decision { routed, estimates } = decide(scan, &mut taken);
+    let (accesses, answers) = taken.into_accesses();
+    let (mut accesses, mut answers) = (accesses.into_iter(), answers.into_iter());
+    let works = scan.partitions().iter().zip(routed).map(|((object, partition), routed)| {
+        let Routed { choice, cached } = routed;
+        let answer = answers.next();
+        let mut segments = if cached.is_empty() { vec![] } else { accesses.next().unwrap_or_default() };
+        let hits = cached.iter().filter(|cached| **cached).count();
+        metrics.segments_hit.add(hits);
+        metrics.segments_missed.add(cached.len() - hits);
+        match &choice {
+            // What the cache holds of the partition is not used, so it need not stay pinned.
+            Choice::Pushdown => segments.clear(),
+            // With nothing of it cached or admitted, its rows stream; columns would be made whole.
+            Choice::Pullup if segments.iter().all(|access| matches!(access, Access::Missing)) => segments.clear(),
+            Choice::Local | Choice::Answered | Choice::Load | Choice::Bitmap(_) | Choice::Pullup => {}
+        }
+        let route = choice.route();
+        metrics.partitions(route).add(1);
+        let plan = match choice {
+            Choice::Bitmap(plan) => Some(plan),
+            _ => None,
+        };
+        Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, answer, plan }
+    });
+    (works.collect(), estimates)
+}
+
+/// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
+/// nothing is admitted, counted or pinned.
+pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates>) {
+    let Decision { routed, estimates } = decide(scan, &mut Seen(&scan.query().resources().cache));
+    let count = |route| routed.iter().filter(|routed| routed.choice.route() == route).count();
+    let routes = Route::ALL.into_iter().map(|route| (route, count(route))).filter(|(_, count)| *count > 0);
+    (routes.collect(), estimates)
+}
+
+/// Routes of all partitions.
+struct Decision {
+    routed: Vec<Routed>,
+    /// Time that is expected, where the model has chosen.
+    estimates: Option<Estimates>,
+}
+
+/// A partition's route.
+struct Routed {
+    choice: Choice,
     /// Per needed column, whether it is cached; empty where the cache is not used for the partition.
     cached: Vec<bool>,
-    /// Whether every column that is not cached is being loaded or admitted.
-    whole: bool,
-    /// Per needed column, the pinned segment or the right to load it; empty in a preview.
-    segments: Vec<Access>,
 }
 
-/// Routes every partition and admits segments to the cache.
-pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Vec<Work> {
-    let cache = &scan.query().resources().cache;
-    let look_up = |requests: &[Vec<SegmentRequest>]| {
-        let accesses = cache.access(requests);
-        metrics.segments_evicted.add(accesses.evicted);
-        let held = |segments: Vec<Access>| Held {
-            cached: segments.iter().map(|access| matches!(access, Access::Hit(_))).collect(),
-            whole: !segments.iter().any(|access| matches!(access, Access::Missing)),
-            segments,
-        };
-        accesses.groups.into_iter().map(held).collect()
-    };
-    let needed = scan.columns().len();
-    scan.partitions()
-        .iter()
-        .zip(decide(scan, look_up))
-        .map(|((object, partition), (choice, held))| {
-            let Held { cached, mut segments, .. } = held;
-            let hits = cached.iter().filter(|cached| **cached).count();
-            metrics.segments_hit.add(hits);
-            if !cached.is_empty() {
-                metrics.segments_missed.add(needed - hits);
-            }
-            match &choice {
-                // What the cache holds of the partition is not used, so it need not stay pinned.
-                Choice::Pushdown => segments.clear(),
-                // With nothing of it cached or admitted, its rows stream; columns would be made whole.
-                Choice::Pullup if segments.iter().all(|access| matches!(access, Access::Missing)) => segments.clear(),
-                Choice::Local | Choice::Load | Choice::Bitmap(_) | Choice::Pullup => {}
-            }
-            let route = choice.route();
-            metrics.partitions(route).add(1);
-            let plan = match choice {
-                Choice::Bitmap(plan) => Some(plan),
-                _ => None,
-            };
-            Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, plan }
-        })
-        .collect()
-}
-
-/// The number of partitions by route as [`route`] would choose them now, for `EXPLAIN`: nothing is admitted, counted or
-/// pinned.
-pub(super) fn preview(scan: &ScanPlan) -> Vec<(Route, usize)> {
-    let look_up = |requests: &[Vec<SegmentRequest>]| {
-        let held = |(cached, whole)| Held { cached, whole, segments: vec![] };
-        scan.query().resources().cache.peek(requests).into_iter().map(held).collect()
-    };
-    let routes: Vec<Route> = decide(scan, look_up).iter().map(|(choice, _)| choice.route()).collect();
-    Route::ALL
-        .into_iter()
-        .map(|route| (route, routes.iter().filter(|taken| **taken == route).count()))
-        .filter(|(_, count)| *count > 0)
-        .collect()
-}
-
-/// Decides on every partition; `look_up` tells what the cache holds of those for which it is used.
+/// Decides on every partition, in four steps: candidates, the cost of each, choice, admission.
 ///
 /// ```text
 ///                     all needed segments cached ------------------> local
+///                     the cache has the fragment's answer ---------> answered
 ///  an index at the node is expected to find the few rows needed --> pushdown
-///  modes that cache   what is missing was admitted (Algorithm 1) --> load
+///  mode auto          the model's choice: fetched, and admitted ---> load
+///                                         fetched -----------------> pullup
+///                                         left to storage ---------> pushdown or bitmap, as below
+///  hybrid, caching    what is missing was admitted (Algorithm 1) --> load
 ///                     a part is cached, and using it pays --------> bitmap
 ///                     otherwise, as in modes that do not cache:
 ///                       the fragment may run there and may reduce -> pushdown
 ///                       it may not ---------------------------------> pullup
 /// ```
-fn decide(scan: &ScanPlan, look_up: impl FnOnce(&[Vec<SegmentRequest>]) -> Vec<Held>) -> Vec<(Choice, Held)> {
-    let needed = scan.columns().len();
-    let mut requests = segment_requests(scan);
-    let by_index = pushed_by_index(scan, &requests);
-    let held = if scan.settings().mode.caches() {
-        let mut by_index = by_index.iter();
-        requests.retain(|_| !by_index.next().copied().unwrap_or(false));
-        look_up(&requests)
-    } else {
-        vec![]
-    };
-    let mut held = held.into_iter();
+fn decide(scan: &ScanPlan, segments: &mut dyn Segments) -> Decision {
+    let mut costing = Costing::new(scan);
+    let Requests { segments: mut requests, answers } = requests(scan, &mut costing);
+    let mut answered = if answers.is_empty() { vec![] } else { segments.answered(&answers) };
+    answered.resize(scan.partitions().len(), false);
+    let mut by_index = pushed_by_index(scan, &requests);
+    by_index.iter_mut().zip(&answered).for_each(|(by_index, answered)| *by_index &= !answered);
+    let mut elsewhere = by_index.iter().zip(&answered).map(|(by_index, answered)| *by_index || *answered);
+    requests.retain(|_| !elsewhere.next().unwrap_or(false));
+    let caches = scan.settings().mode.caches();
+    if !caches {
+        requests.clear();
+    }
     let mut chooser = Chooser::new(scan);
-    scan.partitions()
-        .iter()
-        .zip(by_index)
-        .map(|((object, partition), by_index)| {
-            let held = if by_index { Held::default() } else { held.next().unwrap_or_default() };
-            let choice = if held.cached.iter().filter(|cached| **cached).count() == needed {
-                Choice::Local
-            } else if by_index {
-                Choice::Pushdown
-            } else if held.whole {
-                Choice::Load
-            } else {
-                chooser.choose(object, partition, &held.cached)
-            };
-            (choice, held)
-        })
-        .collect()
+    let by_model = scan.settings().mode == Mode::Auto && !scan.link_is_free();
+    let mut candidates = candidates(scan, &requests, by_index.into_iter().zip(answered), segments);
+    let (preferences, estimates) = match by_model {
+        true => {
+            for candidate in candidates.iter_mut().filter(|candidate| candidate.fixed().is_none()) {
+                candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &candidate.cached));
+            }
+            let (preferences, estimates) = auto::choose(&mut costing, &candidates);
+            (preferences, Some(estimates))
+        }
+        false => (candidates.iter().map(|candidate| by_rule(candidate, &mut chooser)).collect(), None),
+    };
+
+    let of_cache = |(preference, candidate): (&Preference, &Candidate<'_>)| {
+        candidate.uses.is_some().then_some(matches!(preference, Preference::LoadOr(_)))
+    };
+    let wanted: Vec<bool> = preferences.iter().zip(&candidates).filter_map(of_cache).collect();
+    let mut admitted = match wanted.contains(&true) {
+        true => segments.admit(&requests, &wanted),
+        false => vec![false; wanted.len()],
+    }
+    .into_iter();
+    let routed = preferences.into_iter().zip(candidates).map(|(preference, candidate)| {
+        let admitted = candidate.uses.is_some() && admitted.next().unwrap_or(false);
+        let choice = match preference {
+            Preference::LoadOr(_) if admitted => Choice::Load,
+            Preference::LoadOr(choice) | Preference::Take(choice) => choice,
+        };
+        Routed { choice, cached: candidate.cached }
+    });
+    let routed: Vec<Routed> = routed.collect();
+    let keeps = |routed: &Routed| matches!(routed.choice, Choice::Pushdown);
+    if !answers.is_empty() && routed.iter().any(keeps) {
+        segments.admit_answers(&answers, &routed.iter().map(keeps).collect::<Vec<_>>());
+    }
+    Decision { routed, estimates }
+}
+
+/// The rule of the modes of FlexPushdownDB section 4.4: load what the cache admits.
+fn by_rule(candidate: &Candidate<'_>, chooser: &mut Chooser<'_>) -> Preference {
+    if let Some(choice) = candidate.fixed() {
+        return Preference::Take(choice);
+    }
+    let otherwise = chooser.choose(candidate.object, candidate.partition, &candidate.cached);
+    match candidate.uses {
+        Some(_) => Preference::LoadOr(otherwise),
+        None => Preference::Take(otherwise),
+    }
+}
+
+/// All partitions, with what the cache has of those that `requests` are for: all but those found by an index, or of which
+/// the answer is kept.
+fn candidates<'a>(
+    scan: &'a ScanPlan,
+    requests: &[Vec<SegmentRequest>],
+    elsewhere: impl Iterator<Item = (bool, bool)>,
+    segments: &mut dyn Segments,
+) -> Vec<Candidate<'a>> {
+    let (mut cached, mut uses) = match requests.is_empty() {
+        true => (vec![].into_iter(), vec![].into_iter()),
+        false => (segments.cached(requests).into_iter(), segments.uses(requests).into_iter()),
+    };
+    let candidate = |((object, partition), (by_index, is_answered))| {
+        let (cached, uses) = match by_index || is_answered {
+            true => (vec![], None),
+            false => (cached.next().unwrap_or_default(), uses.next()),
+        };
+        let needed = scan.columns();
+        Candidate { object, partition, cached, uses, is_answered, by_index, otherwise: None, needed }
+    };
+    let partitions = scan.partitions().iter().map(|(object, partition)| (object, partition));
+    partitions.zip(elsewhere).map(candidate).collect()
 }
 
 /// Per partition, whether its rows are to be found through an index at its node: not if all of it is
@@ -131,10 +181,10 @@ fn pushed_by_index(scan: &ScanPlan, requests: &[Vec<SegmentRequest>]) -> Vec<boo
     };
     let cached = match scan.settings().mode.caches() {
         true => scan.query().resources().cache.peek(requests),
-        false => vec![(vec![false], false); requests.len()],
+        false => vec![vec![false]; requests.len()],
     };
     let pays = scan.partitions().iter().map(|(object, partition)| by_index.pays(object, partition));
-    pays.zip(cached).map(|(pays, (cached, _))| pays && cached.contains(&false)).collect()
+    pays.zip(cached).map(|(pays, cached)| pays && cached.contains(&false)).collect()
 }
 
 /// Key of the segments of an object's columns.
@@ -144,14 +194,25 @@ struct Keyed {
     decodings: Vec<Decoding>,
 }
 
-fn segment_requests(scan: &ScanPlan) -> Vec<Vec<SegmentRequest>> {
+/// What a scan asks of the cache.
+struct Requests {
+    /// Per partition, the needed columns.
+    segments: Vec<Vec<SegmentRequest>>,
+    /// Per partition, the fragment's answer; empty if answers are not kept.
+    answers: Vec<SegmentRequest>,
+}
+
+fn requests(scan: &ScanPlan, costing: &mut Costing<'_>) -> Requests {
+    let answer_name = scan.answer_name();
+    let mut answers = vec![];
     // Partitions of one object come one after the other and share its key and how it is decoded.
     let mut last: Option<Keyed> = None;
     let names = matches!(scan.format(), FileFormat::Csv(_)).then(|| {
         let fields = scan.table_schema().fields().iter();
         Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>())
     });
-    scan.partitions()
+    let segments = scan
+        .partitions()
         .iter()
         .map(|(object, partition)| {
             let known = last.take().filter(|known| Arc::ptr_eq(&known.object, object));
@@ -160,6 +221,13 @@ fn segment_requests(scan: &ScanPlan) -> Vec<Vec<SegmentRequest>> {
                 key: Arc::new(object_key(scan, object)),
                 decodings: decodings(scan, object, names),
             }));
+            if let Some(name) = &answer_name {
+                let (bytes, miss_seconds) = costing.answer(object, partition);
+                let (object, decoding) = (Arc::clone(key), Decoding::of(decodings));
+                let key = SegmentKey { object, partition: partition.range, column: Arc::clone(name), decoding };
+                answers.push(SegmentRequest { key, bytes, miss_seconds });
+            }
+            let miss = costing.miss(object, partition);
             scan.columns()
                 .iter()
                 .zip(scan.column_names())
@@ -172,10 +240,12 @@ fn segment_requests(scan: &ScanPlan) -> Vec<Vec<SegmentRequest>> {
                         decoding: *decoding,
                     },
                     bytes: partition.memory_bytes(*column),
+                    miss_seconds: miss.seconds(partition.memory_bytes(*column)),
                 })
                 .collect()
         })
-        .collect()
+        .collect();
+    Requests { segments, answers }
 }
 
 fn object_key(scan: &ScanPlan, object: &PlannedObject) -> ObjectKey {

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -15,22 +16,25 @@ use parking_lot::Mutex;
 use thermocline_cache::Access;
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_formats::{PartitionReader, RangeSource, ReadOptions};
-use thermocline_pushdown::wire::Compression;
+use thermocline_pushdown::wire::{Compression, ErrorKind};
 use thermocline_pushdown::{FileFormat, Fragment, PartitionRange, PushbackToken, Route};
 use thermocline_storage::Content;
 use tokio::sync::mpsc;
 
+use super::auto::Estimates;
 use super::by_index::indexes_of;
+use super::costing::expected_s_per_row;
 use super::expected::ExpectedAnswer;
 use super::group::{Group, grouped};
 use super::group_source::{GroupSource, chunk_ranges};
 use super::local::Columns;
 use super::morsels::Morsels;
+use super::poll_time::PollTime;
 use super::remote::{FragmentCall, RemoteSource};
 use super::router::route;
 use super::scan_plan::ScanPlan;
 use super::work::Work;
-use crate::learning::{Expected, Place, Shape};
+use crate::learning::{Expected, Place, Seen, Shape};
 use crate::query::{QueryContext, RunningScan, ScanMetrics};
 use crate::settings::WireCompression;
 
@@ -48,6 +52,8 @@ pub(super) type Sender = mpsc::Sender<Result<RecordBatch>>;
 pub(super) struct ScanRun {
     /// Partitions whose columns are all in memory.
     pub(super) cached: Morsels,
+    /// Partitions of which the answer is kept.
+    pub(super) answered: Mutex<VecDeque<Work>>,
     /// Partitions to pull up from nodes without a link in between.
     pub(super) at_hand: Mutex<VecDeque<Work>>,
     /// Partitions to load or pull up.
@@ -77,6 +83,14 @@ pub(super) struct ScanRun {
     pub(super) shape: Shape,
     /// Expectations from statistics, which what is learnt of `shape` corrects.
     statistics: Expected,
+    /// Seconds per row that one of this side's cores is expected to take.
+    pub(super) expected_s_per_row: f64,
+    pub(super) work_here: Arc<WorkHere>,
+    /// Time that the model expected; `None` where it did not choose.
+    pub(super) estimates: Option<Estimates>,
+    started: Instant,
+    /// Time until the last partition was done, so far.
+    took_us: AtomicU64,
     pub(super) metrics: ScanMetrics,
     _running: RunningScan,
     pub(super) context: Arc<TaskContext>,
@@ -84,22 +98,61 @@ pub(super) struct ScanRun {
     segment_context: Arc<TaskContext>,
 }
 
+/// What a run has read and computed here.
+#[derive(Debug, Default)]
+pub(super) struct WorkHere {
+    /// Rows that the fragment was given, and the time that it took for them.
+    rows: AtomicU64,
+    computed_ns: AtomicU64,
+    /// Stored bytes that were decoded, and the time that it took.
+    decoded_bytes: AtomicU64,
+    decoded_ns: AtomicU64,
+}
+
+impl WorkHere {
+    /// Counts rows given to the fragment.
+    pub(super) fn rows(&self, rows: usize) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    /// Counts time of the fragment.
+    pub(super) fn computed(&self, time: Duration) {
+        self.computed_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ScanRun {
+    /// Learns how fast this side was.
+    fn drop(&mut self) {
+        let WorkHere { rows, computed_ns, decoded_bytes, decoded_ns } = self.work_here.as_ref();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let resources = self.query.resources();
+        let here_s = Some(of(computed_ns) as f64 / 1e9).filter(|seconds| *seconds > 0.0);
+        let seen = Seen { here_s, ..Seen::default() };
+        resources.experience.observe(self.shape, self.statistics, (&[], of(rows)), seen);
+        resources.model.decoded(self.shape.table(), of(decoded_bytes), Duration::from_nanos(of(decoded_ns)));
+    }
+}
+
 impl ScanRun {
     /// Routes all partitions of `scan`, once per execution.
     pub(super) fn new(scan: &ScanPlan, metrics: &ScanMetrics, context: &Arc<TaskContext>) -> Result<Self> {
+        let started = Instant::now();
         let metrics = metrics.clone();
         let query = Arc::clone(scan.query());
         query.register(metrics.clone(), scan.partitions().len());
         let input = scan.fragment().input_schema();
-        let (mut cached, mut at_hand) = (vec![], VecDeque::new());
+        let (mut cached, mut answered, mut at_hand) = (vec![], VecDeque::new(), VecDeque::new());
         let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
         let mut largest = 1;
-        for work in route(scan, &metrics) {
-            if work.route != Route::Local {
+        let (works, estimates) = route(scan, &metrics);
+        for work in works {
+            if !matches!(work.route, Route::Local | Route::Answered) {
                 largest = largest.max(work.partition.stored_bytes(scan.columns()));
             }
             match work.route {
                 Route::Local => cached.push(hits(work, &input)),
+                Route::Answered => answered.push_back(work),
                 Route::Pullup if work.segments.is_empty() && !work.object.node.capabilities().crosses_link => {
                     at_hand.push_back(work);
                 }
@@ -120,6 +173,7 @@ impl ScanRun {
         let above = scan.fragment().selection()?.above;
         Ok(Self {
             cached: Morsels::new(cached),
+            answered: Mutex::new(answered),
             at_hand: Mutex::new(at_hand),
             fetched: Mutex::new(fetched),
             pushed: Mutex::new(pushed),
@@ -145,6 +199,11 @@ impl ScanRun {
                 indexes: indexes_of(scan),
             },
             expected: ExpectedAnswer::of(scan),
+            expected_s_per_row: expected_s_per_row(scan),
+            work_here: Arc::default(),
+            estimates,
+            started,
+            took_us: AtomicU64::new(0),
             shape: scan.shape(),
             statistics: scan.expected(),
             query,
@@ -162,6 +221,7 @@ impl ScanRun {
             origin: self.query.origin(),
             metrics: self.metrics.clone(),
             pushback,
+            rates: self.query.resources().model.storage(object.node.label()),
         })
     }
 
@@ -198,18 +258,35 @@ impl ScanRun {
         }
     }
 
+    /// Counts partitions of which the last row was handed on.
+    pub(super) fn done(&self, partitions: usize) {
+        self.metrics.partitions_done.add(partitions);
+        self.took_us.fetch_max(self.started.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Time until the last partition was done, so far.
+    pub(super) fn took(&self) -> Duration {
+        Duration::from_micros(self.took_us.load(Ordering::Relaxed))
+    }
+
     /// Partitions for which storage nodes were not asked yet: those of which rows are put together
     /// here, or those whose answer is the fragment's result.
     pub(super) fn waiting(&self, rows: bool) -> usize {
         if rows { self.selected.lock().len() } else { self.pushed_left.load(Ordering::Relaxed) }
     }
 
-    /// Remembers what the fragment selected of partitions and how large the answer was, as far as they
-    /// are known.
-    pub(super) fn observe(&self, works: &[Work], selected: Option<u64>, answer_bytes: Option<u64>) {
+    /// Remembers what the fragment has shown over partitions.
+    pub(super) fn observe(&self, works: &[Work], seen: Seen) {
         let rows = works.iter().map(|work| work.partition.rows).sum();
         let experience = &self.query.resources().experience;
-        experience.observe(self.shape, self.statistics, (&places(works), rows), selected, answer_bytes);
+        experience.observe(self.shape, self.statistics, (&places(works), rows), seen);
+    }
+
+    /// Remembers that the storage of `object` did not run a fragment, if it was too busy.
+    pub(super) fn learn_refusal(&self, object: &PlannedObject, kind: ErrorKind) {
+        if kind == ErrorKind::PushedBack {
+            self.query.resources().model.storage(object.node.label()).lock().refused();
+        }
     }
 
     /// Remembers whether the stored bytes of partitions were smaller than the answer.
@@ -268,8 +345,16 @@ impl ScanRun {
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };
         let batches = self.reader(object, source).stream(partition.range, &options, context)?;
+        let (time, work_here) = (self.metrics.time_decode.clone(), Arc::clone(&self.work_here));
+        let batches = PollTime::new(batches, move |decoded: Duration| {
+            time.add_duration(decoded);
+            work_here.decoded_ns.fetch_add(decoded.as_nanos() as u64, Ordering::Relaxed);
+        });
+        let work_here = Arc::clone(&self.work_here);
+        let stored_bytes = partition.stored_bytes(&options.columns);
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
+            work_here.decoded_bytes.fetch_add(stored_bytes, Ordering::Relaxed);
             if let Some(found) = statistics {
                 let found: Vec<_> = std::mem::take(&mut *found.lock());
                 found.iter().for_each(|column| partition.learn(column));

@@ -18,6 +18,7 @@ use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, Limits, Mode, node_functions};
 use thermocline_storage::{Capabilities, NodeClient};
 
+use super::answers::answer_name;
 use super::morsels::MORSEL_ROWS;
 use crate::learning::{Expected, Shape};
 use crate::query::QueryContext;
@@ -373,7 +374,7 @@ impl ScanPlan {
     /// Whether nothing is saved by sending less: no link lies in between, and the mode leaves the
     /// choice to us. An answer is then a copy more than the rows themselves.
     pub(super) fn link_is_free(&self) -> bool {
-        self.settings().mode == Mode::Hybrid
+        matches!(self.settings().mode, Mode::Auto | Mode::Hybrid)
             && !self.source.partitions.iter().any(|(object, _)| object.node.capabilities().crosses_link)
     }
 
@@ -399,6 +400,12 @@ impl ScanPlan {
     /// Whether indexes may find rows where the objects are.
     pub(super) fn uses_indexes(&self) -> bool {
         self.settings().indexes && self.source.all(|capabilities| capabilities.indexes)
+    }
+
+    /// The name under which the cache keeps answers to the fragment; `None` if it keeps none.
+    pub(super) fn answer_name(&self) -> Option<Arc<str>> {
+        let keeps = self.settings().cached_answers && self.settings().mode == Mode::Auto && !self.link_is_free();
+        self.encoded.as_ref().filter(|_| keeps).and_then(|encoded| answer_name(&self.fragment, encoded))
     }
 
     /// Whether Bloom filters of joins' keys may travel with the fragment, and save bytes on the way back.

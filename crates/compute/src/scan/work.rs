@@ -16,6 +16,8 @@ pub(super) struct Work {
     pub(super) route: Route,
     /// Per needed column; empty where the cache is not used for the partition.
     pub(super) segments: Vec<Access>,
+    /// The kept answer on route `answered`, or room for the one of `pushdown`.
+    pub(super) answer: Option<Access>,
     /// Plan of the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
 }

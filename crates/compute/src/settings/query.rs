@@ -47,6 +47,8 @@ pub struct QuerySettings {
     pub mode: Mode,
     /// Whether the route `bitmap` may be taken.
     pub bitmaps: bool,
+    /// Whether mode `auto` keeps answers of storage in the cache.
+    pub cached_answers: bool,
     /// Whether storage nodes may find rows through indexes, and indexes are kept up to date.
     pub indexes: bool,
     /// Requests in flight at once per scan, each for one partition or a group of them.
@@ -87,8 +89,9 @@ pub struct QuerySettings {
 impl Default for QuerySettings {
     fn default() -> Self {
         Self {
-            mode: Mode::Hybrid,
+            mode: Mode::Auto,
             bitmaps: true,
+            cached_answers: true,
             indexes: true,
             partitions_in_flight: 16,
             bytes_in_flight: 256 << 20,
@@ -117,8 +120,8 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
     Setting {
         name: "mode",
         scope: Scope::Session,
-        unit: "hybrid, caching, pushdown, pullup",
-        description: "limit on routes: hybrid, caching, pushdown or pullup",
+        unit: "auto, hybrid, caching, pushdown, pullup",
+        description: "how partitions get their routes: auto (what is expected to be fastest), or hybrid, caching, pushdown or pullup",
         get: |s| s.mode.to_string(),
         set: |s, text| text.parse().map(|mode| s.mode = mode),
     },
@@ -129,6 +132,14 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         description: "whether selection bitmaps join cached columns to those at storage nodes: on or off",
         get: |s| on_off(s.bitmaps).to_owned(),
         set: |s, text| parse_switch(text).map(|on| s.bitmaps = on),
+    },
+    Setting {
+        name: "cached_answers",
+        scope: Scope::Session,
+        unit: "switch",
+        description: "whether mode auto keeps what storage nodes answer in the cache, and answers from it: on or off",
+        get: |s| on_off(s.cached_answers).to_owned(),
+        set: |s, text| parse_switch(text).map(|on| s.cached_answers = on),
     },
     Setting {
         name: "indexes",

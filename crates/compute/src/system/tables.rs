@@ -15,7 +15,7 @@ use thermocline_storage::NodeClient;
 use super::columns::Columns;
 use super::table::SystemTable;
 use crate::index::IndexRow;
-use crate::query::{QueryRecord, Resources};
+use crate::query::{QueryRecord, QueryStats, Resources};
 
 /// Makes a table.
 type Make = fn(&Arc<Resources>) -> Arc<dyn TableProvider>;
@@ -111,6 +111,7 @@ fn unread_objects(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
 
 fn queries(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     let route = |route| move |row: &QueryRecord| row.stats.partitions(route);
+    let seconds = |micros: fn(&QueryStats) -> u64| move |row: &QueryRecord| micros(&row.stats) as f64 / 1e6;
     let columns = Columns::default()
         .text("query_id", |row: &QueryRecord| row.id.as_str())
         .text("sql", |row| &row.sql)
@@ -120,6 +121,7 @@ fn queries(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
         .number("bytes_from_storage", |row| row.stats.bytes_from_storage)
         .number("bytes_to_storage", |row| row.stats.bytes_to_storage)
         .number("partitions_local", route(Route::Local))
+        .number("partitions_answered", route(Route::Answered))
         .number("partitions_load", route(Route::Load))
         .number("partitions_pushdown", route(Route::Pushdown))
         .number("partitions_bitmap", route(Route::Bitmap))
@@ -130,6 +132,11 @@ fn queries(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
         .number("segments_missed", |row| row.stats.segments_missed)
         .number("segments_admitted", |row| row.stats.segments_admitted)
         .number("segments_evicted", |row| row.stats.segments_evicted)
+        .float("computing_seconds", seconds(|stats| stats.computing_us))
+        .float("decoding_seconds", seconds(|stats| stats.decoding_us))
+        .float("network_seconds", seconds(|stats| stats.network_us))
+        .float("storage_seconds", seconds(|stats| stats.storage_us))
+        .float("waiting_seconds", seconds(|stats| stats.waiting_us))
         .float("dollars", |row| row.dollars)
         .optional_text("error", |row| row.error.as_deref());
     known(resources, columns, Resources::queries)

@@ -11,6 +11,7 @@ use prost::Message;
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::arbitrator::PushdownSlot;
 use super::config::NodeConfig;
@@ -37,6 +38,8 @@ pub(super) struct AnswerOptions {
     pub(super) held_bytes_max: u64,
     /// Measures and slows the work of making the answer.
     pub(super) duty_cycle: DutyCycle,
+    /// Time that the request waited for its slot.
+    pub(super) waited: Duration,
 }
 
 impl AnswerOptions {
@@ -48,7 +51,13 @@ impl AnswerOptions {
         duty_cycle: DutyCycle,
     ) -> Self {
         let NodeConfig { slot_wait_max, held_answer_bytes_max: held_bytes_max, .. } = *config;
-        Self { compression, bytes_max, deadline, slot_wait_max, held_bytes_max, duty_cycle }
+        let waited = Duration::ZERO;
+        Self { compression, bytes_max, deadline, slot_wait_max, held_bytes_max, duty_cycle, waited }
+    }
+
+    /// The same for a request that waited so long for its slot.
+    pub(super) fn after(self, waited: Duration) -> Self {
+        Self { waited, ..self }
     }
 }
 
@@ -104,6 +113,7 @@ pub(super) async fn answer(
     let is_held = options.bytes_max > 0;
     let mut held: Vec<FlightData> = vec![];
     let mut answer_bytes = 0;
+    let mut sending = Duration::ZERO;
     let account = options.deadline.reader().account();
     loop {
         if !(is_held && answer_bytes > WAITING_BYTES_MAX) {
@@ -122,7 +132,7 @@ pub(super) async fn answer(
         let Some(message) = message else { break };
         answer_bytes += message.encoded_len() as u64;
         if !is_held {
-            send(sender, options, &mut slot, message).await?;
+            sending += send(sender, options, &mut slot, message).await?;
             continue;
         }
         if answer_bytes > options.bytes_max {
@@ -144,24 +154,29 @@ pub(super) async fn answer(
     slot.learn(answer_bytes, Some(options.duty_cycle.busy()));
     // From here on there is nothing to do that would need the slot again.
     for message in held {
-        send(sender, options, &mut slot, message).await?;
+        sending += send(sender, options, &mut slot, message).await?;
     }
-    let trailer = last_message(report(rows_out.load(Ordering::Relaxed)));
+    let trailer = last_message(FragmentReport {
+        sending_us: sending.as_micros() as u64,
+        waited_us: options.waited.as_micros() as u64,
+        ..report(rows_out.load(Ordering::Relaxed))
+    });
     account.settle(0, charged(&trailer));
-    send(sender, options, &mut slot, trailer).await
+    send(sender, options, &mut slot, trailer).await.map(drop)
 }
 
-/// Hands `message` over.
+/// Hands `message` over; says how long that took.
 async fn send(
     sender: &Messages,
     options: &AnswerOptions,
     slot: &mut PushdownSlot,
     message: FlightData,
-) -> Result<(), NodeError> {
+) -> Result<Duration, NodeError> {
+    let started = Instant::now();
     let patience = options.deadline.reader().away_for(options.slot_wait_max);
     let room = waited(options, slot, sender.reserve(), patience).await?;
     room.map_err(|_| NodeError::new(ErrorKind::Unavailable, "the reader of the answer is gone"))?.send(Ok(message));
-    Ok(())
+    Ok(started.elapsed())
 }
 
 /// Waits for something that depends on readers. The slot is kept as long as `patience` lasts.

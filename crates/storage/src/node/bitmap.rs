@@ -106,7 +106,9 @@ impl StorageNode {
         let node = Arc::clone(self);
         Ok(produced(move |sender| async move {
             let answered = async {
+                let asked = Instant::now();
                 let slot = node.slot(ask, &options.deadline).await?;
+                let options = options.after(asked.elapsed());
                 let _reading = node.reading(&object, options.deadline.reader()).await?;
                 if request.use_indexes {
                     let predicate = selecting.selection.predicate.as_ref();

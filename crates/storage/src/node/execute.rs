@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
@@ -63,9 +64,10 @@ impl StorageNode {
         Ok(produced(move |sender| async move {
             let path = execution.object.path.clone();
             let answered = async {
+                let asked = Instant::now();
                 let slot = node.slot(execution.ask(), &execution.deadline).await?;
                 let _reading = node.reading(&execution.object, execution.deadline.reader()).await?;
-                node.run(execution, slot, &sender).await
+                node.run(execution, (slot, asked.elapsed()), &sender).await
             };
             answered.await.map_err(|error| error.context(path))
         }))
@@ -79,11 +81,11 @@ impl StorageNode {
         }
     }
 
-    /// Runs an admitted fragment.
+    /// Runs a fragment that was admitted after a wait.
     async fn run(
         self: &Arc<Self>,
         execution: Execution,
-        slot: PushdownSlot,
+        (slot, waited): (PushdownSlot, Duration),
         sender: &Messages,
     ) -> Result<(), NodeError> {
         let Execution { request, object, fragment, table_schema, format, ranges, compression, deadline, .. } =
@@ -127,7 +129,7 @@ impl StorageNode {
             report
         };
         let bytes_max = request.answer_bytes_max;
-        let options = AnswerOptions::new(&self.config, compression, bytes_max, deadline, duty_cycle);
+        let options = AnswerOptions::new(&self.config, compression, bytes_max, deadline, duty_cycle).after(waited);
         let opened = Opened { bitmap: None, batches };
         answer(std::future::ready(Ok(opened)), &options, report, sender, slot).await
     }

@@ -9,6 +9,7 @@
 mod support;
 
 mod adaptive;
+mod auto;
 mod awkward_types;
 mod bad_input;
 mod bitmap;

@@ -41,6 +41,7 @@ pub struct Counts {
     pub bytes_from_storage: u64,
     pub bytes_to_storage: u64,
     pub partitions_local: u64,
+    pub partitions_answered: u64,
     pub partitions_load: u64,
     pub partitions_pushdown: u64,
     pub partitions_bitmap: u64,
@@ -54,6 +55,12 @@ pub struct Counts {
     pub segments_missed: u64,
     pub segments_admitted: u64,
     pub segments_evicted: u64,
+    /// Times in microseconds, summed over threads or requests.
+    pub computing_us: u64,
+    pub decoding_us: u64,
+    pub network_us: u64,
+    pub storage_us: u64,
+    pub waiting_us: u64,
     pub dollars: f64,
 }
 
@@ -78,6 +85,7 @@ impl Counts {
             bytes_from_storage: stats.bytes_from_storage,
             bytes_to_storage: stats.bytes_to_storage,
             partitions_local: stats.partitions(Route::Local),
+            partitions_answered: stats.partitions(Route::Answered),
             partitions_load: stats.partitions(Route::Load),
             partitions_pushdown: stats.partitions(Route::Pushdown),
             partitions_bitmap: stats.partitions(Route::Bitmap),
@@ -90,6 +98,11 @@ impl Counts {
             segments_missed: stats.segments_missed,
             segments_admitted: stats.segments_admitted,
             segments_evicted: stats.segments_evicted,
+            computing_us: stats.computing_us,
+            decoding_us: stats.decoding_us,
+            network_us: stats.network_us,
+            storage_us: stats.storage_us,
+            waiting_us: stats.waiting_us,
             dollars: stats.dollars(settings, seconds),
         }
     }

@@ -23,6 +23,7 @@ const SELECTIVITY_MIN: f64 = 1e-3;
 #[derive(Debug, Clone)]
 pub(in super::super) enum Choice {
     Local,
+    Answered,
     Load,
     Pushdown,
     Bitmap(Arc<BitmapPlan>),
@@ -33,6 +34,7 @@ impl Choice {
     pub(in super::super) fn route(&self) -> Route {
         match self {
             Self::Local => Route::Local,
+            Self::Answered => Route::Answered,
             Self::Load => Route::Load,
             Self::Pushdown => Route::Pushdown,
             Self::Bitmap(_) => Route::Bitmap,

@@ -1,0 +1,140 @@
+//! Work of partitions by resource, and the time that it takes together.
+
+use std::collections::HashMap;
+
+/// Work of one partition on one route.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Cost {
+    /// Bytes over the link of its storage.
+    pub(crate) link_bytes: f64,
+    /// Seconds of a slot of its storage.
+    pub(crate) storage_s: f64,
+    /// Seconds of a core here.
+    pub(crate) here_s: f64,
+}
+
+/// Rates of a storage, as one scan takes them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Capacity {
+    /// Bytes a second over its link; infinite without one.
+    pub(crate) bytes_per_s: f64,
+    /// Fragments at once.
+    pub(crate) slots: f64,
+    /// Seconds of a round trip.
+    pub(crate) round_trip_s: f64,
+}
+
+/// Share of the time of other resources that does not overlap with that of the busiest.
+const NOT_OVERLAPPED: f64 = 0.15;
+
+/// The work of all partitions of a scan.
+///
+/// Links, storages and this side's cores work at the same time, so that the time of a scan is that of the busiest of them
+/// (the maximum of thesis equation 4.3), and a part of what the others take (its sums 4.1 and 4.2, where one waits for
+/// another).
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    capacities: Vec<Capacity>,
+    /// By storage.
+    links: Vec<f64>,
+    slots: Vec<f64>,
+    requests: Vec<usize>,
+    /// Seconds of all cores here.
+    here_s: f64,
+    cores: f64,
+}
+
+impl Load {
+    /// Nothing yet, over storages with these capacities and `cores` cores here.
+    pub(crate) fn new(capacities: Vec<Capacity>, cores: f64) -> Self {
+        let storages = capacities.len();
+        Self {
+            capacities,
+            links: vec![0.0; storages],
+            slots: vec![0.0; storages],
+            requests: vec![0; storages],
+            here_s: 0.0,
+            cores: cores.max(1.0),
+        }
+    }
+
+    /// The same resources without work.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.capacities.clone(), self.cores)
+    }
+
+    /// Adds the work of a partition at a storage, by its position.
+    pub(crate) fn add(&mut self, storage: usize, cost: &Cost) {
+        self.change(storage, cost, 1.0);
+    }
+
+    /// Takes it away again.
+    pub(crate) fn remove(&mut self, storage: usize, cost: &Cost) {
+        self.change(storage, cost, -1.0);
+    }
+
+    fn change(&mut self, storage: usize, cost: &Cost, sign: f64) {
+        let Some(capacity) = self.capacities.get(storage) else { return };
+        if let Some(link) = self.links.get_mut(storage) {
+            *link += sign * cost.link_bytes / capacity.bytes_per_s.max(1.0);
+        }
+        if let Some(slots) = self.slots.get_mut(storage) {
+            *slots += sign * cost.storage_s / capacity.slots.max(1.0);
+        }
+        if let Some(requests) = self.requests.get_mut(storage)
+            && (cost.link_bytes > 0.0 || cost.storage_s > 0.0)
+        {
+            *requests = if sign > 0.0 { *requests + 1 } else { requests.saturating_sub(1) };
+        }
+        self.here_s += sign * cost.here_s / self.cores;
+    }
+
+    /// Seconds until all of it is done.
+    pub(crate) fn seconds(&self) -> f64 {
+        let resources = || self.links.iter().chain(&self.slots).copied().chain([self.here_s]);
+        let busiest = resources().fold(0.0, f64::max);
+        let all: f64 = resources().sum();
+        let asked = self.capacities.iter().zip(&self.requests).filter(|(_, requests)| **requests > 0);
+        let round_trip = asked.map(|(capacity, _)| capacity.round_trip_s).fold(0.0, f64::max);
+        busiest + NOT_OVERLAPPED * (all - busiest).max(0.0) + round_trip
+    }
+}
+
+/// Positions of storages by label, in the order of their first use.
+#[derive(Debug, Default)]
+pub(crate) struct Positions {
+    known: HashMap<String, usize>,
+}
+
+impl Positions {
+    /// The position of `label`, and whether it is a new one.
+    pub(crate) fn of(&mut self, label: &str) -> (usize, bool) {
+        if let Some(position) = self.known.get(label) {
+            return (*position, false);
+        }
+        let position = self.known.len();
+        self.known.insert(label.to_owned(), position);
+        (position, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load() -> Load {
+        Load::new(vec![Capacity { bytes_per_s: 1e6, slots: 2.0, round_trip_s: 0.0 }], 2.0)
+    }
+
+    #[test]
+    fn the_busiest_resource_decides() {
+        let mut load = load();
+        load.add(0, &Cost { link_bytes: 1e6, storage_s: 0.0, here_s: 0.0 });
+        assert!((load.seconds() - 1.0).abs() < 1e-9);
+        load.add(0, &Cost { link_bytes: 0.0, storage_s: 0.2, here_s: 0.2 });
+        let both = load.seconds();
+        assert!(both > 1.0 && both < 1.1, "{both}");
+        load.remove(0, &Cost { link_bytes: 0.0, storage_s: 0.2, here_s: 0.2 });
+        assert!((load.seconds() - 1.0).abs() < 1e-9);
+    }
+}

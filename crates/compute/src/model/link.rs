@@ -1,0 +1,135 @@
+//! The link to a storage: bandwidth and round trip, from the requests that use it.
+
+use std::time::{Duration, Instant};
+
+use super::estimate::Estimate;
+
+/// Bandwidth that is assumed until bytes have moved: 1 Gbit/s.
+const BYTES_PER_S: f64 = 125e6;
+/// Round trip that is assumed until a request was answered.
+const ROUND_TRIP_S: f64 = 500e-6;
+/// Bytes of a transfer that tells the bandwidth. Smaller ones tell the round trip.
+const BYTES_MIN: u64 = 32 << 10;
+/// Bytes that make one observation, or a smaller number that took [`TIME_MIN`].
+const SAMPLE_BYTES: u64 = 512 << 10;
+/// See [`SAMPLE_BYTES`].
+const TIME_MIN: Duration = Duration::from_millis(20);
+
+/// Time that bytes were on their way: those of one answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transfer {
+    /// Bytes on the wire.
+    pub(crate) bytes: u64,
+    /// When the last of them came.
+    pub(crate) ended: Instant,
+    /// Time that the request took beside waiting, computing, and a reader who did not read.
+    pub(crate) took: Duration,
+}
+
+/// Bandwidth achieved over a link (the thesis's BW_network-achieved) and its round trip.
+///
+/// Transfers that overlap share the link. So the bytes of all are divided by the time in which any of them was under way.
+#[derive(Debug)]
+pub(crate) struct Link {
+    bytes_per_s: Estimate,
+    round_trip_s: Estimate,
+    /// Until when time has been counted.
+    counted_until: Option<Instant>,
+    /// Bytes and time since the last observation.
+    bytes: u64,
+    time: Duration,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            bytes_per_s: Estimate::assumed(BYTES_PER_S),
+            round_trip_s: Estimate::assumed(ROUND_TRIP_S),
+            counted_until: None,
+            bytes: 0,
+            time: Duration::ZERO,
+        }
+    }
+}
+
+impl Link {
+    /// Bytes a second.
+    pub(crate) fn bytes_per_s(&self) -> Estimate {
+        self.bytes_per_s
+    }
+
+    /// Seconds from a request to the first byte of an answer that takes no work.
+    pub(crate) fn round_trip_s(&self) -> Estimate {
+        self.round_trip_s
+    }
+
+    /// Learns from a transfer that has ended.
+    pub(crate) fn observe(&mut self, transfer: Transfer) {
+        let Transfer { bytes, ended, took } = transfer;
+        if bytes < BYTES_MIN {
+            self.round_trip_s.observe(took.as_secs_f64());
+            return;
+        }
+        let took = took.saturating_sub(Duration::from_secs_f64(self.round_trip_s.value()));
+        let began = ended.checked_sub(took).unwrap_or(ended);
+        let from = self.counted_until.map_or(began, |until| until.max(began));
+        self.time += ended.saturating_duration_since(from);
+        self.counted_until = Some(from.max(ended));
+        self.bytes += bytes;
+        if self.bytes >= SAMPLE_BYTES || self.time >= TIME_MIN {
+            self.bytes_per_s.observe(self.bytes as f64 / self.time.as_secs_f64().max(1e-6));
+            (self.bytes, self.time) = (0, Duration::ZERO);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1_000_000;
+
+    fn transfer(begin: Instant, (from_ms, to_ms): (u64, u64), bytes: u64) -> Transfer {
+        let ms = Duration::from_millis;
+        Transfer { bytes, ended: begin + ms(to_ms), took: ms(to_ms - from_ms) }
+    }
+
+    #[test]
+    fn bytes_of_overlapping_transfers_share_the_link() {
+        let begin = Instant::now();
+        let mut link = Link::default();
+        for round in 0..20 {
+            let at = round * 1000;
+            // Two at once: together 10 MB in 100 ms, 100 MB/s.
+            link.observe(transfer(begin, (at, at + 99), 5 * MB));
+            link.observe(transfer(begin, (at, at + 100), 5 * MB));
+        }
+        let rate = link.bytes_per_s().value();
+        assert!((8e7..2e8).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_slow_link_is_told_from_a_long_way() {
+        let begin = Instant::now();
+        let mut link = Link::default();
+        for round in 0..20 {
+            link.observe(transfer(begin, (round * 1000, round * 1000 + 50), 100));
+            link.observe(transfer(begin, (round * 1000 + 100, round * 1000 + 250), MB));
+        }
+        let trip = link.round_trip_s().value();
+        assert!((0.049..0.051).contains(&trip), "{trip}");
+        // 100 ms of the 150 are bytes: 10 MB/s.
+        let rate = link.bytes_per_s().value();
+        assert!((9e6..11e6).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_link_that_slows_down_is_followed() {
+        let begin = Instant::now();
+        let mut link = Link::default();
+        (0..10).for_each(|round| link.observe(transfer(begin, (round * 1000, round * 1000 + 10), MB)));
+        (10..20).for_each(|round| link.observe(transfer(begin, (round * 1000, round * 1000 + 100), MB)));
+        let rate = link.bytes_per_s().value();
+        assert!((9e6..12e6).contains(&rate), "{rate}");
+    }
+}

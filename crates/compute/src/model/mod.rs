@@ -1,0 +1,14 @@
+//! The runtime model: seconds that a partition takes on each route (thesis chapter 4), corrected by what requests take.
+
+mod balance;
+mod cost;
+mod estimate;
+mod link;
+mod runtime_model;
+mod storage_rates;
+
+pub(crate) use balance::{Options, balance};
+pub(crate) use cost::{Capacity, Cost, Load, Positions};
+pub(crate) use link::Transfer;
+pub(crate) use runtime_model::RuntimeModel;
+pub(crate) use storage_rates::{Outstanding, StorageRates};

@@ -1,0 +1,171 @@
+//! What is known of one storage: its link, how fast it computes, how busy it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::estimate::Estimate;
+use super::link::{Link, Transfer};
+
+/// Fragments at once that are assumed until some have run.
+const SLOTS: f64 = 2.0;
+/// Weight of the newest answer in the share that is pushed back.
+const WEIGHT: f64 = 0.1;
+/// Waits shorter than this share of the work are none.
+const WAIT_MIN: f64 = 0.05;
+
+/// Rates of one storage.
+#[derive(Debug)]
+pub(crate) struct StorageRates {
+    link: Link,
+    /// Fragments of ours that run at once there.
+    slots: Estimate,
+    /// Seconds that fragments take there, relative to what is expected of this side's cores.
+    slowness: Estimate,
+    /// Share of fragments that it pushes back.
+    pushed_back: f64,
+    /// Fragments that it was asked for and has not answered.
+    outstanding: usize,
+    probed: bool,
+}
+
+/// A fragment that a storage was asked for, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    rates: Arc<Mutex<StorageRates>>,
+    at_once: usize,
+}
+
+impl Outstanding {
+    /// One more at the storage of `rates`.
+    pub(crate) fn new(rates: &Arc<Mutex<StorageRates>>) -> Self {
+        let mut known = rates.lock();
+        known.outstanding += 1;
+        Self { at_once: known.outstanding, rates: Arc::clone(rates) }
+    }
+
+    /// The rates of the storage.
+    pub(crate) fn rates(&self) -> &Mutex<StorageRates> {
+        &self.rates
+    }
+
+    /// Fragments of ours that were there when this one came.
+    pub(crate) fn at_once(&self) -> usize {
+        self.at_once
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.rates.lock().outstanding -= 1;
+    }
+}
+
+impl Default for StorageRates {
+    fn default() -> Self {
+        Self {
+            link: Link::default(),
+            slots: Estimate::assumed(SLOTS),
+            slowness: Estimate::assumed(1.0),
+            pushed_back: 0.0,
+            outstanding: 0,
+            probed: false,
+        }
+    }
+}
+
+impl StorageRates {
+    /// Whether to probe the link: nothing is known of it, and nobody has begun to.
+    pub(crate) fn begin_probe(&mut self) -> bool {
+        !self.knows_link() && !std::mem::replace(&mut self.probed, true)
+    }
+
+    /// Whether bytes have moved, so that the bandwidth is known.
+    pub(crate) fn knows_link(&self) -> bool {
+        self.link.bytes_per_s().is_observed()
+    }
+
+    /// Bytes a second over its link.
+    pub(crate) fn bytes_per_s(&self) -> f64 {
+        self.link.bytes_per_s().value()
+    }
+
+    /// Seconds of a round trip.
+    pub(crate) fn round_trip_s(&self) -> f64 {
+        self.link.round_trip_s().value()
+    }
+
+    /// Fragments of ours that run at once there.
+    pub(crate) fn slots(&self) -> f64 {
+        self.slots.value()
+    }
+
+    /// Seconds there for a second of this side's cores.
+    pub(crate) fn slowness(&self) -> f64 {
+        self.slowness.value()
+    }
+
+    /// Share of fragments that it pushes back.
+    pub(crate) fn pushed_back(&self) -> f64 {
+        self.pushed_back
+    }
+
+    /// Learns from bytes that came.
+    pub(crate) fn transferred(&mut self, transfer: Transfer) {
+        self.link.observe(transfer);
+    }
+
+    /// Learns from a fragment that ran for `storage` after it had waited for a slot, while `at_once` of ours were there;
+    /// `expected` seconds of one of this side's cores were expected of it.
+    pub(crate) fn answered(&mut self, waited: Duration, storage: Duration, at_once: usize, expected: f64) {
+        self.pushed_back -= WEIGHT * self.pushed_back;
+        let (waited, storage) = (waited.as_secs_f64(), storage.as_secs_f64());
+        if storage <= 0.0 {
+            return;
+        }
+        let running = at_once as f64 * storage / (storage + waited);
+        match waited > WAIT_MIN * storage {
+            true => self.slots.observe(running.max(1.0)),
+            // Nobody had to wait, so there may be more.
+            false => self.slots.observe_at_least(running),
+        }
+        if expected > 0.0 {
+            self.slowness.observe(storage / expected);
+        }
+    }
+
+    /// Learns that the storage was too busy for a fragment.
+    pub(crate) fn refused(&mut self) {
+        self.pushed_back += WEIGHT * (1.0 - self.pushed_back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_tell_how_many_fragments_run_at_once() {
+        let mut rates = StorageRates::default();
+        let ms = Duration::from_millis;
+        // Eight are there at once, of which two run: each waits three times as long as it runs.
+        (0..20).for_each(|_| rates.answered(ms(30), ms(10), 8, 0.005));
+        assert!((1.9..2.1).contains(&rates.slots()), "{rates:?}");
+        assert!((1.9..2.1).contains(&rates.slowness()), "{rates:?}");
+        // One at a time that does not wait says nothing of how many could run.
+        (0..20).for_each(|_| rates.answered(ms(0), ms(10), 1, 0.0));
+        assert!((1.9..2.1).contains(&rates.slots()), "{rates:?}");
+        (0..20).for_each(|_| rates.answered(ms(0), ms(10), 6, 0.0));
+        assert!((5.5..6.1).contains(&rates.slots()), "{rates:?}");
+    }
+
+    #[test]
+    fn a_busy_storage_is_remembered_and_forgiven() {
+        let mut rates = StorageRates::default();
+        (0..30).for_each(|_| rates.refused());
+        assert!(rates.pushed_back() > 0.9);
+        (0..60).for_each(|_| rates.answered(Duration::ZERO, Duration::from_millis(1), 1, 0.0));
+        assert!(rates.pushed_back() < 0.01);
+    }
+}

@@ -1,0 +1,185 @@
+//! Mode `auto`: the routes by which all partitions are expected to be done soonest, and loads that pay for themselves.
+
+use thermocline_pushdown::Route;
+
+use super::bitmap::Choice;
+use super::candidate::Candidate;
+use super::costing::Costing;
+use crate::model::{Cost, Load, Options, balance};
+
+/// Share of a query's time by which loading may lengthen it, for columns that were asked for the first time. A link that
+/// would be idle costs nothing.
+const FIRST_USE_SHARE: f64 = 0.03;
+/// The same for columns that were asked for before: they are expected to be asked for as often again, so that a load is
+/// made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice as much as
+/// knowing the future).
+const LATER_USE_SHARE: f64 = 0.25;
+
+/// Seconds that a scan is expected to take, for `EXPLAIN`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Estimates {
+    /// With every partition that has it on this route, the others as they must.
+    pub(super) by_route: Vec<(Route, f64)>,
+    /// With the routes chosen.
+    pub(super) chosen: f64,
+}
+
+/// What to do with a partition.
+#[derive(Debug, Clone)]
+pub(super) enum Preference {
+    /// This, whatever the cache has room for.
+    Take(Choice),
+    /// Load its columns, or this if the cache does not admit them.
+    LoadOr(Choice),
+}
+
+/// One partition's routes beside `local`.
+struct Routes {
+    storage: usize,
+    /// The route that leaves work to storage, and its cost.
+    there: Option<(Choice, Cost)>,
+    /// Cost of fetching columns.
+    here: Cost,
+    /// Cost once all columns are cached.
+    local: Cost,
+    /// How often all of its missing columns were asked for before; `None` if they cannot be cached.
+    uses: Option<u64>,
+}
+
+impl Routes {
+    fn options(&self) -> Options {
+        let there = self.there.iter().map(|(_, cost)| *cost);
+        Options { storage: self.storage, costs: there.chain([self.here]).collect() }
+    }
+
+    /// Whether option `number` of [`Routes::options`] fetches columns.
+    fn fetches(&self, number: usize) -> bool {
+        number == usize::from(self.there.is_some())
+    }
+}
+
+/// Prefers a route for every partition.
+pub(super) fn choose(costing: &mut Costing<'_>, candidates: &[Candidate<'_>]) -> (Vec<Preference>, Estimates) {
+    // Those that are cached or found by an index are what they are.
+    let mut fixed = vec![];
+    let mut open = vec![];
+    for candidate in candidates {
+        match candidate.fixed() {
+            Some(choice) => fixed.push((candidate, choice)),
+            None => open.push(routes(costing, candidate)),
+        }
+    }
+    for (candidate, _) in &fixed {
+        costing.storage(candidate.object);
+    }
+    let mut empty = costing.nothing();
+    for (candidate, choice) in &fixed {
+        let storage = costing.storage(candidate.object);
+        let cost = match choice {
+            Choice::Local => costing.local(candidate.partition),
+            _ => Cost::default(),
+        };
+        empty.add(storage, &cost);
+    }
+
+    let options: Vec<Options> = open.iter().map(Routes::options).collect();
+    let mut balanced = balance(&empty, &options);
+    let estimates = Estimates { by_route: uniform(&empty, &open), chosen: balanced.load.seconds() };
+    let invested = invest(&mut balanced.load, &balanced.choices, &open);
+    let mut open = open.into_iter().zip(balanced.choices).zip(invested);
+    let preference = |candidate: &Candidate<'_>| {
+        if let Some(choice) = candidate.fixed() {
+            return Preference::Take(choice);
+        }
+        let Some(((routes, choice), invested)) = open.next() else { return Preference::Take(Choice::Pullup) };
+        let fetches = routes.fetches(choice);
+        match (routes.there, routes.uses) {
+            (_, Some(_)) if fetches => Preference::LoadOr(Choice::Pullup),
+            (Some((there, _)), _) if !fetches && invested => Preference::LoadOr(there),
+            (Some((there, _)), _) if !fetches => Preference::Take(there),
+            _ => Preference::Take(Choice::Pullup),
+        }
+    };
+    let preferences = candidates.iter().map(preference).collect();
+    (preferences, Estimates { chosen: balanced.load.seconds(), ..estimates })
+}
+
+fn routes(costing: &mut Costing<'_>, candidate: &Candidate<'_>) -> Routes {
+    let Candidate { object, partition, uses, .. } = candidate;
+    let here = costing.fetched(object, partition, &candidate.missing());
+    let local = costing.local(partition);
+    let there = match candidate.otherwise() {
+        Choice::Pullup => None,
+        Choice::Bitmap(plan) => {
+            let mut cost = costing.pushed(object, partition, Some(&here));
+            // It reads fewer columns, and this side evaluates its part.
+            cost.storage_s *= plan.there.len() as f64 / candidate.cached.len().max(1) as f64;
+            cost.here_s += local.here_s;
+            Some((Choice::Bitmap(plan), cost))
+        }
+        choice => Some((choice, costing.pushed(object, partition, Some(&here)))),
+    };
+    Routes { storage: costing.storage(object), there, here, local, uses: *uses }
+}
+
+/// Seconds with every partition at storage where it may, and with every one fetched.
+fn uniform(empty: &Load, open: &[Routes]) -> Vec<(Route, f64)> {
+    let seconds = |cost_of: fn(&Routes) -> Cost| {
+        let mut load = empty.clone();
+        open.iter().for_each(|routes| load.add(routes.storage, &cost_of(routes)));
+        load.seconds()
+    };
+    if open.is_empty() {
+        return vec![(Route::Local, empty.seconds())];
+    }
+    let mut by_route = vec![];
+    if open.iter().any(|routes| routes.there.is_some()) {
+        by_route
+            .push((Route::Pushdown, seconds(|routes| routes.there.as_ref().map_or(routes.here, |(_, cost)| *cost))));
+    }
+    by_route.push((Route::Load, seconds(|routes| routes.here)));
+    by_route
+}
+
+/// Moves partitions from storage to the cache as long as that pays for itself within the share of the query's time that
+/// it may take; says which, and leaves their work in `load`.
+fn invest(load: &mut Load, choices: &[usize], open: &[Routes]) -> Vec<bool> {
+    let mut invested = vec![false; open.len()];
+    let before = load.seconds();
+    // Time that a partition takes alone tells what it saves and costs relative to others.
+    let alone = |cost: &Cost, storage: usize| {
+        let mut one = load.emptied();
+        one.add(storage, cost);
+        one.seconds()
+    };
+    let mut worth: Vec<(f64, usize)> = open
+        .iter()
+        .zip(choices)
+        .enumerate()
+        .filter_map(|(number, (routes, choice))| {
+            let (_, there) = routes.there.as_ref().filter(|_| !routes.fetches(*choice))?;
+            let uses = routes.uses? + 1;
+            let now = alone(there, routes.storage);
+            let saved = (now - alone(&routes.local, routes.storage)) * uses as f64;
+            let extra = (alone(&routes.here, routes.storage) - now).max(1e-9);
+            (saved >= extra).then_some((saved / extra, number))
+        })
+        .collect();
+    worth.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    for (_, number) in worth {
+        let Some(routes) = open.get(number) else { continue };
+        let Some((_, there)) = &routes.there else { continue };
+        let share = if routes.uses.unwrap_or(0) == 0 { FIRST_USE_SHARE } else { LATER_USE_SHARE };
+        load.remove(routes.storage, there);
+        load.add(routes.storage, &routes.here);
+        if load.seconds() <= before * (1.0 + share) {
+            if let Some(invested) = invested.get_mut(number) {
+                *invested = true;
+            }
+        } else {
+            load.remove(routes.storage, &routes.here);
+            load.add(routes.storage, there);
+        }
+    }
+    invested
+}

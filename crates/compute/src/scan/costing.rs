@@ -1,0 +1,222 @@
+//! Work of a scan's partitions on each route (thesis equations 4.4 to 4.6), by resource.
+
+use std::sync::Arc;
+
+use datafusion::physical_expr::split_conjunction;
+use thermocline_catalog::{Partition, PlannedObject};
+use thermocline_pushdown::FileFormat;
+
+use super::scan_plan::ScanPlan;
+use crate::learning::{Expected, Observed, Place};
+use crate::model::{Capacity, Cost, Load, Positions};
+
+/// Seconds of a core that a fragment takes for a row, until it has run: some operators over some columns.
+const ROW_S: f64 = 15e-9;
+/// The same for the first message of an answer and its batches, by byte.
+const ANSWER_S_PER_BYTE: f64 = 1.0 / 1e9;
+/// Bytes of an answer for a partition, beside its rows.
+const ANSWER_BYTES: f64 = 1000.0;
+/// Bytes of an aggregate's answer for a row, until one was seen.
+const CONDENSED_BYTES_PER_ROW: f64 = 0.05;
+/// Bytes on the wire of an answer's rows, relative to memory, until one was seen.
+const COMPRESSED: f64 = 0.5;
+
+/// Seconds of a core that a predicate takes for a row, until its fragment has run.
+const PREDICATE_S: f64 = 2e-9;
+
+/// Work that a partition's segments save when they are cached (FlexPushdownDB section 5.4), beside their size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Miss {
+    /// t_scan + t_compute (equations 3 and 4), in seconds.
+    storage_s: f64,
+    /// Seconds per byte in memory of the selected rows' share: selectivity / BW_net (equation 2).
+    net_s_per_byte: f64,
+}
+
+impl Miss {
+    /// total_work(s) (equation 1) of a segment of `bytes` bytes in memory.
+    pub(super) fn seconds(&self, bytes: usize) -> f64 {
+        self.storage_s + self.net_s_per_byte * bytes as f64
+    }
+}
+
+/// Work of the partitions of one scan.
+#[derive(Debug)]
+pub(super) struct Costing<'a> {
+    scan: &'a ScanPlan,
+    expected: Expected,
+    /// What executions of the fragment have shown, wherever.
+    observed: Observed,
+    /// Terms of the filter.
+    predicates: usize,
+    decoding_s_per_byte: f64,
+    positions: Positions,
+    /// By storage: rates, slowness relative to this side's cores, and the share that it pushes back.
+    capacities: Vec<Capacity>,
+    slowness: Vec<f64>,
+    pushed_back: Vec<f64>,
+    cores: f64,
+}
+
+impl<'a> Costing<'a> {
+    pub(super) fn new(scan: &'a ScanPlan) -> Self {
+        let resources = scan.query().resources();
+        let expected = scan.expected();
+        let is_text = matches!(scan.format(), FileFormat::Csv(_));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        Self {
+            scan,
+            expected,
+            observed: resources.experience.observed(scan.shape(), expected, None),
+            predicates: scan.fragment().predicate().map_or(0, |predicate| split_conjunction(predicate).len()),
+            decoding_s_per_byte: resources.model.decoding_s_per_byte(scan.shape().table(), is_text),
+            positions: Positions::default(),
+            capacities: vec![],
+            slowness: vec![],
+            pushed_back: vec![],
+            // Other queries have what they use; one always gets a share.
+            cores: (cores * (1.0 - f64::from(resources.load.permille()) / 1000.0)).max(cores / 2.0),
+        }
+    }
+
+    /// The position of an object's storage.
+    pub(super) fn storage(&mut self, object: &PlannedObject) -> usize {
+        let (position, is_new) = self.positions.of(object.node.label());
+        if is_new {
+            let known = self.scan.query().resources().model.storage(object.node.label());
+            let rates = known.lock();
+            let crosses_link = object.node.capabilities().crosses_link;
+            self.capacities.push(Capacity {
+                bytes_per_s: if crosses_link { rates.bytes_per_s() } else { f64::INFINITY },
+                slots: rates.slots(),
+                round_trip_s: if crosses_link { rates.round_trip_s() } else { 0.0 },
+            });
+            self.slowness.push(rates.slowness());
+            self.pushed_back.push(rates.pushed_back());
+        }
+        position
+    }
+
+    /// No work yet, over the storages seen so far.
+    pub(super) fn nothing(&self) -> Load {
+        // No more at once than there are partitions.
+        let at_most = |number: f64| number.min(self.scan.partitions().len() as f64);
+        let capacities =
+            self.capacities.iter().map(|capacity| Capacity { slots: at_most(capacity.slots), ..*capacity });
+        Load::new(capacities.collect(), at_most(self.cores))
+    }
+
+    /// What a miss of this partition's segments costs: the work of pushing it down. Filters of joins and bitmaps are part of
+    /// the selectivity, which is the observed one where there is any.
+    pub(super) fn miss(&mut self, object: &PlannedObject, partition: &Partition) -> Miss {
+        let storage = self.storage(object);
+        let capacity = self.capacities.get(storage);
+        let (bytes_per_s, slots) = capacity.map_or((1.0, 1.0), |capacity| (capacity.bytes_per_s, capacity.slots));
+        let place = Place::new(&object.path, partition.range);
+        let known = self.scan.query().resources().experience.observed(self.scan.shape(), self.expected, Some(place));
+        let rows = partition.rows as f64;
+        let work = known.storage_s.map_or_else(
+            || {
+                let slowness = self.slowness.get(storage).copied().unwrap_or(1.0);
+                slowness
+                    * (self.decoding_s(partition, self.scan.columns()) + rows * self.predicates as f64 * PREDICATE_S)
+            },
+            |seconds| seconds * rows,
+        );
+        let selectivity = known.selectivity.unwrap_or(self.expected.selectivity);
+        Miss { storage_s: work / slots.max(1.0), net_s_per_byte: selectivity / bytes_per_s.max(1.0) }
+    }
+
+    /// The fragment over columns in memory.
+    pub(super) fn local(&self, partition: &Partition) -> Cost {
+        Cost { here_s: self.fragment_s(partition), ..Cost::default() }
+    }
+
+    /// The fragment here, after the columns at `missing` positions of the table were fetched and decoded.
+    pub(super) fn fetched(&self, object: &PlannedObject, partition: &Partition, missing: &[usize]) -> Cost {
+        let bytes = partition.stored_bytes(missing) as f64;
+        let link_bytes = if object.node.capabilities().crosses_link { bytes } else { 0.0 };
+        Cost { link_bytes, storage_s: 0.0, here_s: self.decoding_s(partition, missing) + self.fragment_s(partition) }
+    }
+
+    /// The fragment at storage. What is pushed back is `fetched` instead.
+    pub(super) fn pushed(&mut self, object: &PlannedObject, partition: &Partition, fetched: Option<&Cost>) -> Cost {
+        let storage = self.storage(object);
+        let place = Place::new(&object.path, partition.range);
+        let known = self.scan.query().resources().experience.observed(self.scan.shape(), self.expected, Some(place));
+        let rows = partition.rows as f64;
+        let answer = self.answer_bytes(partition, &known);
+        let slowness = self.slowness.get(storage).copied().unwrap_or(1.0);
+        let work = match known.storage_s {
+            Some(seconds) => seconds * rows,
+            None => self.here_s(partition) * slowness,
+        };
+        let cost = match object.node.capabilities().crosses_link {
+            true => Cost { link_bytes: answer, storage_s: work, here_s: answer * ANSWER_S_PER_BYTE },
+            // It takes the cores of this side.
+            false => Cost { link_bytes: 0.0, storage_s: 0.0, here_s: work + answer * ANSWER_S_PER_BYTE },
+        };
+        let share = self.pushed_back.get(storage).copied().unwrap_or(0.0);
+        match fetched {
+            Some(fetched) if share > 0.0 => mixed(&cost, fetched, share),
+            _ => cost,
+        }
+    }
+
+    /// Bytes in memory that the fragment's answer over a partition is expected to take, and the seconds that keeping it saves.
+    pub(super) fn answer(&mut self, object: &PlannedObject, partition: &Partition) -> (usize, f64) {
+        let storage = self.storage(object);
+        let cost = self.pushed(object, partition, None);
+        let mut load = self.nothing();
+        load.add(storage, &cost);
+        ((cost.link_bytes / COMPRESSED) as usize, load.seconds())
+    }
+
+    /// Seconds that one of this side's cores would take for the whole partition, reading included.
+    pub(super) fn here_s(&self, partition: &Partition) -> f64 {
+        self.decoding_s(partition, self.scan.columns()) + self.fragment_s(partition)
+    }
+
+    fn fragment_s(&self, partition: &Partition) -> f64 {
+        self.observed.here_s.unwrap_or(ROW_S) * partition.rows as f64
+    }
+
+    fn decoding_s(&self, partition: &Partition, columns: &[usize]) -> f64 {
+        partition.stored_bytes(columns) as f64 * self.decoding_s_per_byte
+    }
+
+    /// Bytes of the fragment's answer over a partition.
+    fn answer_bytes(&self, partition: &Partition, known: &Observed) -> f64 {
+        let rows = partition.rows as f64;
+        let of_rows = match known.answer_bytes {
+            Some(per_row) => per_row * rows,
+            None if self.scan.fragment().condenses() => CONDENSED_BYTES_PER_ROW * rows,
+            None => {
+                let selectivity = known.selectivity.unwrap_or(self.expected.selectivity);
+                let memory: usize = self.scan.columns().iter().map(|column| partition.memory_bytes(*column)).sum();
+                selectivity * memory as f64 * COMPRESSED
+            }
+        };
+        of_rows + ANSWER_BYTES
+    }
+}
+
+/// Cost of a partition of which `share` of all attempts end with `other`.
+fn mixed(cost: &Cost, other: &Cost, share: f64) -> Cost {
+    let mix = |a: f64, b: f64| a * (1.0 - share) + b * share;
+    Cost {
+        link_bytes: mix(cost.link_bytes, other.link_bytes),
+        storage_s: mix(cost.storage_s, other.storage_s),
+        here_s: mix(cost.here_s, other.here_s),
+    }
+}
+
+/// Seconds that one of this side's cores would take per row of a scan, reading included.
+pub(super) fn expected_s_per_row(scan: &ScanPlan) -> f64 {
+    let costing = Costing::new(scan);
+    let partitions = scan.partitions();
+    let seconds: f64 =
+        partitions.iter().map(|(_, partition): &(Arc<PlannedObject>, _)| costing.here_s(partition)).sum();
+    let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
+    if rows == 0 { 0.0 } else { seconds / rows as f64 }
+}

@@ -1,0 +1,102 @@
+//! Segments of a scan's partitions in the cache: taken for an execution, or only looked at for `EXPLAIN`.
+
+use std::sync::Arc;
+
+use thermocline_cache::{Access, SegmentCache, SegmentRequest};
+
+use crate::query::ScanMetrics;
+
+/// The cache, as the router asks it. Groups are partitions.
+pub(super) trait Segments {
+    /// Per group and segment, whether it is cached. Asked first, and once.
+    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>>;
+
+    /// Per answer, whether it is kept.
+    fn answered(&mut self, answers: &[SegmentRequest]) -> Vec<bool>;
+
+    /// Makes room for the answers that are `wanted`, as far as the policy has any.
+    fn admit_answers(&mut self, answers: &[SegmentRequest], wanted: &[bool]);
+
+    /// Per group, how often its least used segment was asked for before.
+    fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64>;
+
+    /// Per group, whether all its segments that are not cached are admitted (Algorithm 1), of those that are `wanted`.
+    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool>;
+}
+
+/// Segments that an execution takes: uses are counted, hits pinned, what is admitted is to be loaded.
+pub(super) struct Taken<'a> {
+    cache: &'a Arc<SegmentCache>,
+    metrics: &'a ScanMetrics,
+    accesses: Vec<Vec<Access>>,
+    answers: Vec<Vec<Access>>,
+}
+
+impl<'a> Taken<'a> {
+    pub(super) fn new(cache: &'a Arc<SegmentCache>, metrics: &'a ScanMetrics) -> Self {
+        Self { cache, metrics, accesses: vec![], answers: vec![] }
+    }
+
+    /// Per group that was asked for, what became of its segments; per answer, what became of it.
+    pub(super) fn into_accesses(self) -> (Vec<Vec<Access>>, Vec<Access>) {
+        (self.accesses, self.answers.into_iter().flatten().collect())
+    }
+}
+
+/// Each answer as a group of its own.
+fn alone(answers: &[SegmentRequest]) -> Vec<Vec<SegmentRequest>> {
+    answers.iter().map(|answer| vec![answer.clone()]).collect()
+}
+
+impl Segments for Taken<'_> {
+    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
+        self.accesses = self.cache.access(groups);
+        let is_hit = |access: &Access| matches!(access, Access::Hit(_));
+        self.accesses.iter().map(|group| group.iter().map(is_hit).collect()).collect()
+    }
+
+    fn answered(&mut self, answers: &[SegmentRequest]) -> Vec<bool> {
+        self.answers = self.cache.access(&alone(answers));
+        self.answers.iter().flatten().map(|access| matches!(access, Access::Hit(_))).collect()
+    }
+
+    fn admit_answers(&mut self, answers: &[SegmentRequest], wanted: &[bool]) {
+        let evicted = self.cache.admit(&alone(answers), &mut self.answers, wanted);
+        self.metrics.segments_evicted.add(evicted);
+    }
+
+    fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64> {
+        // This access was counted.
+        self.cache.uses(groups).into_iter().map(|uses| uses.saturating_sub(1)).collect()
+    }
+
+    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
+        let evicted = self.cache.admit(groups, &mut self.accesses, wanted);
+        self.metrics.segments_evicted.add(evicted);
+        let whole = |group: &Vec<Access>| !group.iter().any(|access| matches!(access, Access::Missing));
+        self.accesses.iter().zip(wanted).map(|(group, wanted)| *wanted && whole(group)).collect()
+    }
+}
+
+/// A look that changes nothing.
+pub(super) struct Seen<'a>(pub(super) &'a Arc<SegmentCache>);
+
+impl Segments for Seen<'_> {
+    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
+        self.0.peek(groups)
+    }
+
+    fn answered(&mut self, answers: &[SegmentRequest]) -> Vec<bool> {
+        self.0.peek(&alone(answers)).into_iter().flatten().collect()
+    }
+
+    fn admit_answers(&mut self, _: &[SegmentRequest], _: &[bool]) {}
+
+    fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64> {
+        self.0.uses(groups)
+    }
+
+    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
+        self.0.would_admit(groups, wanted)
+    }
+}
