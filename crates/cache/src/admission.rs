@@ -15,11 +15,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) group: usize,
     /// `None` if it was never requested before, or its uses are forgotten.
     pub(crate) slot: Option<SlotId>,
+    /// Whether to admit it, unless it is cached or being loaded.
+    pub(crate) missing: bool,
 }
 
 /// A decision of Algorithm 1.
 pub(crate) struct Plan {
-    /// By group, whether all of its missing segments are admitted.
+    /// By group, whether all of its missing segments are admitted, or none is missing.
     pub(crate) whole: Vec<bool>,
     /// Segments to evict for it, taken out of the eviction order.
     pub(crate) evictions: Vec<Victim>,
@@ -31,7 +33,7 @@ impl State {
     pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], ahead: bool) -> Plan {
         let mut missing: Vec<(Rank, &Asked<'_>)> = asked
             .iter()
-            .filter(|asked| self.is_absent(asked.slot))
+            .filter(|asked| asked.missing && self.is_absent(asked.slot))
             .map(|asked| (self.rank_of(asked, ahead), asked))
             .collect();
         missing.sort_by(|(a, asked_a), (b, asked_b)| b.cmp(a).then(asked_a.group.cmp(&asked_b.group)));

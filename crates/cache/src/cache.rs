@@ -9,7 +9,7 @@ use crate::admission::{Asked, signed};
 use crate::index::LastObject;
 use crate::load::Load;
 use crate::segment::Segment;
-use crate::slots::Residency;
+use crate::slots::{Residency, SlotId};
 use crate::state::State;
 use crate::{LoadShare, PinnedSegment, Policy, SegmentKey, SegmentUse};
 
@@ -20,6 +20,8 @@ pub struct SegmentRequest {
     pub key: SegmentKey,
     /// Estimated bytes in memory.
     pub bytes: usize,
+    /// Modelled work of a miss in seconds, total_work(s) in equation 1 of the FlexPushdownDB paper; 0 if unknown.
+    pub miss_seconds: f64,
 }
 
 /// The cache's answer for one requested segment.
@@ -27,19 +29,10 @@ pub struct SegmentRequest {
 pub enum Access {
     /// Cached, and pinned until the answer is dropped.
     Hit(PinnedSegment),
-    /// Not cached yet, but admitted, now or by another query: a query has to load it.
+    /// Not cached yet, but admitted, for this query or for another: one of them has to load it.
     Load(LoadShare),
     /// Not cached and not admitted.
     Missing,
-}
-
-/// The cache's answer for all segments of a query.
-#[derive(Debug)]
-pub struct Accesses {
-    /// In the shape of the request.
-    pub groups: Vec<Vec<Access>>,
-    /// Segments evicted for it.
-    pub evicted: usize,
 }
 
 /// Counters since the start; every field only grows.
@@ -87,57 +80,114 @@ impl SegmentCache {
         Arc::new(Self { state: Mutex::new(State::new(limit, policy)) })
     }
 
-    /// Looks up all segments that a query needs and decides what to load: Algorithm 1 of the
-    /// FlexPushdownDB paper. The outer list has one group per partition; the answer has the same
-    /// shape. Keys of one object should share their [`ObjectKey`](crate::ObjectKey).
+    /// Looks up all segments that a query needs: lines 1 and 2 of Algorithm 1 of the FlexPushdownDB paper. Records one
+    /// use of each, pins those that are cached, shares loads of others that are under way, and admits nothing: that is
+    /// [`SegmentCache::admit`], after the query has chosen its routes. One lookup is one tick of the cache's clock.
+    ///
+    /// The outer list has one group per partition; the answer has the same shape. Keys of one object should share their
+    /// [`ObjectKey`](crate::ObjectKey).
+    pub fn access(self: &Arc<Self>, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<Access>> {
+        self.locked(|state| {
+            state.tick += 1;
+            let mut last = LastObject::default();
+            let mut answer = |request: &SegmentRequest| {
+                let slot = state.slot_of(&request.key, &mut last);
+                state.record(slot);
+                let answer = held(state, slot);
+                match answer {
+                    Access::Missing => state.counters.misses += 1,
+                    Access::Hit(_) | Access::Load(_) => state.counters.hits += 1,
+                }
+                answer
+            };
+            let answers = groups.iter().map(|group| group.iter().map(&mut answer).collect()).collect();
+            state.forget();
+            answers
+        })
+    }
+
+    /// Admits what is missing of the `wanted` groups, where the policy has room for it: lines 3 to 12 of Algorithm 1.
+    /// Returns the number of segments evicted.
+    ///
+    /// `accesses` is the answer of [`SegmentCache::access`] for the same `groups`. In a group that is admitted,
+    /// [`Access::Missing`] becomes [`Access::Load`], or [`Access::Hit`] where another query has loaded the segment
+    /// meanwhile. Nothing changes in other groups; but no segment of any group, wanted or not, is evicted.
     ///
     /// One deviation from the paper: the missing segments of a partition are admitted together or not at all. A
     /// partition with one segment missing cannot run locally, so loading the others would move bytes without saving
     /// any.
-    pub fn access(self: &Arc<Self>, groups: &[Vec<SegmentRequest>]) -> Accesses {
+    pub fn admit(
+        self: &Arc<Self>,
+        groups: &[Vec<SegmentRequest>],
+        accesses: &mut [Vec<Access>],
+        wanted: &[bool],
+    ) -> usize {
+        let is_missing = |access: &Access| matches!(access, Access::Missing);
+        let is_open = |(answers, wanted): (&Vec<Access>, &bool)| *wanted && answers.iter().any(is_missing);
+        if !accesses.iter().zip(wanted).any(is_open) {
+            return 0;
+        }
         self.locked(|state| {
-            state.tick += 1;
             let mut last = LastObject::default();
-            let asked: Vec<Asked<'_>> = requests(groups)
-                .map(|(group, request)| {
-                    let slot = state.slot_of(&request.key, &mut last);
-                    state.record(slot);
-                    Asked { request, group, slot: Some(slot) }
-                })
-                .collect();
-            let plan = state.plan(groups.len(), &asked, false);
-            plan.evictions.iter().for_each(|victim| state.evict(victim));
-            let mut answers: Vec<Vec<Access>> = groups.iter().map(|group| Vec::with_capacity(group.len())).collect();
-            for asked in &asked {
-                let admitted = plan.whole.get(asked.group).copied().unwrap_or(false);
-                let answer = self.answer(state, asked, admitted);
-                if let Some(group) = answers.get_mut(asked.group) {
-                    group.push(answer);
+            let mut asked = vec![];
+            for (group, (requests, answers)) in groups.iter().zip(accesses.iter()).enumerate() {
+                let is_wanted = wanted.get(group).copied().unwrap_or(false);
+                for (position, request) in requests.iter().enumerate() {
+                    let missing = is_wanted && answers.get(position).is_some_and(is_missing);
+                    let slot = match missing {
+                        true => Some(state.slot_of(&request.key, &mut last)),
+                        false => state.index.find(&request.key, &mut last),
+                    };
+                    if let Some(slot) = slot {
+                        state.abandon_if_dropped(slot);
+                    }
+                    asked.push(Asked { request, group, slot, missing });
                 }
             }
-            state.forget();
-            Accesses { groups: answers, evicted: plan.evictions.len() }
+            let plan = state.plan(groups.len(), &asked, false);
+            plan.evictions.iter().for_each(|victim| state.evict(victim));
+            let whole = |asked: &&Asked<'_>| plan.whole.get(asked.group).copied().unwrap_or(false);
+            let mut admitted = asked.iter().filter(|asked| asked.missing).filter(whole).peekable();
+            for (group, answers) in accesses.iter_mut().enumerate() {
+                for answer in answers.iter_mut().filter(|answer| is_missing(answer)) {
+                    let Some(Asked { slot: Some(slot), request, .. }) = admitted.next_if(|asked| asked.group == group)
+                    else {
+                        break;
+                    };
+                    *answer = self.load(state, *slot, request.bytes);
+                }
+            }
+            plan.evictions.len()
         })
     }
 
-    /// The answer that [`SegmentCache::access`] would give now, without counting, pinning or admitting anything, for
-    /// EXPLAIN. By group: which segments are cached, and whether the missing ones would be admitted.
-    pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<(Vec<bool>, bool)> {
+    /// By group, which segments are cached. Counts, pins and admits nothing.
+    pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
+        self.locked(|state| {
+            let mut last = LastObject::default();
+            let mut is_cached = |request: &SegmentRequest| {
+                let slot = state.index.find(&request.key, &mut last).and_then(|slot| state.slots.get(slot));
+                slot.is_some_and(|slot| matches!(slot.residency, Residency::Cached { .. }))
+            };
+            groups.iter().map(|group| group.iter().map(&mut is_cached).collect()).collect()
+        })
+    }
+
+    /// By group, whether [`SegmentCache::access`] and then [`SegmentCache::admit`] for the `wanted` groups would leave
+    /// nothing missing of it; `false` for groups that are not wanted. Counts, pins and admits nothing, for EXPLAIN.
+    pub fn would_admit(&self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
         self.locked(|state| {
             let mut last = LastObject::default();
             let asked: Vec<Asked<'_>> = requests(groups)
-                .map(|(group, request)| Asked { request, group, slot: state.index.find(&request.key, &mut last) })
+                .map(|(group, request)| {
+                    let slot = state.index.find(&request.key, &mut last);
+                    Asked { request, group, slot, missing: wanted.get(group).copied().unwrap_or(false) }
+                })
                 .collect();
             let plan = state.plan(groups.len(), &asked, true);
             state.put_back(plan.evictions);
-            let mut cached: Vec<(Vec<bool>, bool)> = plan.whole.into_iter().map(|whole| (vec![], whole)).collect();
-            for asked in asked {
-                let slot = asked.slot.and_then(|slot| state.slots.get(slot));
-                if let Some((group, _)) = cached.get_mut(asked.group) {
-                    group.push(slot.is_some_and(|slot| matches!(slot.residency, Residency::Cached { .. })));
-                }
-            }
-            cached
+            let wanted = wanted.iter().copied().chain(std::iter::repeat(false));
+            plan.whole.into_iter().zip(wanted).map(|(whole, wanted)| whole && wanted).collect()
         })
     }
 
@@ -228,31 +278,15 @@ impl SegmentCache {
             .collect()
     }
 
-    fn answer(self: &Arc<Self>, state: &mut State, asked: &Asked<'_>, admitted: bool) -> Access {
-        let Some((id, slot)) = asked.slot.and_then(|id| Some((id, state.slots.get(id)?))) else {
-            return Access::Missing;
-        };
-        match &slot.residency {
-            Residency::Cached { segment, .. } => {
-                state.counters.hits += 1;
-                return Access::Hit(PinnedSegment::new(Arc::clone(segment)));
-            }
-            Residency::Loading { load, .. } => match load.upgrade() {
-                Some(load) => {
-                    state.counters.hits += 1;
-                    return Access::Load(LoadShare { load });
-                }
-                // The last share is being dropped, so its room is free now.
-                None => state.abandon_slot(id),
-            },
-            Residency::Absent { .. } => {}
+    /// Finds a segment of an admitted partition that was missing, or begins its load.
+    fn load(self: &Arc<Self>, state: &mut State, slot: SlotId, bytes: usize) -> Access {
+        let held = held(state, slot);
+        // The plan has made room.
+        if !matches!(held, Access::Missing) || state.room() < signed(bytes) {
+            return held;
         }
-        state.counters.misses += 1;
-        if !admitted || state.room() < signed(asked.request.bytes) {
-            return Access::Missing;
-        }
-        let load = Arc::new(Load::new(Arc::downgrade(self), id));
-        state.begin_load(&load, asked.request.bytes);
+        let load = Arc::new(Load::new(Arc::downgrade(self), slot));
+        state.begin_load(&load, bytes);
         Access::Load(LoadShare { load })
     }
 
@@ -281,6 +315,19 @@ impl SegmentCache {
         };
         drop(freed);
         result
+    }
+}
+
+/// A pin on a cached segment, or a share in its load.
+fn held(state: &mut State, id: SlotId) -> Access {
+    state.abandon_if_dropped(id);
+    match state.slots.get(id).map(|slot| &slot.residency) {
+        Some(Residency::Cached { segment, .. }) => Access::Hit(PinnedSegment::new(Arc::clone(segment))),
+        Some(Residency::Loading { load, .. }) => match load.upgrade() {
+            Some(load) => Access::Load(LoadShare { load }),
+            None => Access::Missing,
+        },
+        Some(Residency::Absent { .. }) | None => Access::Missing,
     }
 }
 

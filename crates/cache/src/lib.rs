@@ -22,8 +22,11 @@
 //!     column: "price".into(),
 //!     decoding: Decoding::of(&"Int64"),
 //! };
-//! let want = [vec![SegmentRequest { key: key.clone(), bytes: 2000 }]];
-//! for access in cache.access(&want).groups.into_iter().flatten() {
+//! let want = [vec![SegmentRequest { key, bytes: 2000, miss_seconds: 0.01 }]];
+//! let mut accesses = cache.access(&want);
+//! assert!(matches!(accesses[0][0], Access::Missing));
+//! assert_eq!(cache.admit(&want, &mut accesses, &[true]), 0, "nothing had to be evicted");
+//! for access in accesses.into_iter().flatten() {
 //!     if let Access::Load(share) = access
 //!         && let Claim::Load(ticket) = share.claim()
 //!     {
@@ -31,7 +34,7 @@
 //!         ticket.complete(vec![column]);
 //!     }
 //! }
-//! assert!(matches!(cache.access(&want).groups[0][0], Access::Hit(_)));
+//! assert!(matches!(cache.access(&want)[0][0], Access::Hit(_)));
 //! ```
 //!
 //! Left out: queries, the fetching of bytes, and the routes of partitions (crate `thermocline-compute`).
@@ -48,7 +51,7 @@ mod slots;
 mod state;
 
 pub use accounting::{CountedBuffers, array_bytes, column_bytes};
-pub use cache::{Access, Accesses, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
+pub use cache::{Access, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
 pub use load::{Claim, LoadShare, LoadTicket, Pending};
 pub use policy::{FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, policy_named};
 pub use segment::{Decoding, ObjectKey, PinnedSegment, SegmentKey};

@@ -208,10 +208,15 @@ impl State {
         }
     }
 
-    /// Abandons a load whose last share is being dropped.
-    pub(crate) fn abandon_slot(&mut self, id: SlotId) {
-        self.release(id);
-        self.list(id);
+    /// Abandons the load of a slot if its last share is being dropped: its room is free now.
+    pub(crate) fn abandon_if_dropped(&mut self, id: SlotId) {
+        let slot = self.slots.get(id);
+        if slot
+            .is_some_and(|slot| matches!(&slot.residency, Residency::Loading { load, .. } if load.strong_count() == 0))
+        {
+            self.release(id);
+            self.list(id);
+        }
     }
 
     /// Raises the reservation of a load to at least `bytes`; `false` if less beneficial segments cannot give the room,

@@ -27,14 +27,16 @@ struct Held {
 pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Vec<Work> {
     let cache = &scan.query().resources().cache;
     let look_up = |requests: &[Vec<SegmentRequest>]| {
-        let accesses = cache.access(requests);
-        metrics.segments_evicted.add(accesses.evicted);
+        let mut accesses = cache.access(requests);
+        let is_cached = |segments: &Vec<Access>| segments.iter().all(|access| matches!(access, Access::Hit(_)));
+        let wanted: Vec<bool> = accesses.iter().map(|segments| !is_cached(segments)).collect();
+        metrics.segments_evicted.add(cache.admit(requests, &mut accesses, &wanted));
         let held = |segments: Vec<Access>| Held {
             cached: segments.iter().map(|access| matches!(access, Access::Hit(_))).collect(),
             whole: !segments.iter().any(|access| matches!(access, Access::Missing)),
             segments,
         };
-        accesses.groups.into_iter().map(held).collect()
+        accesses.into_iter().map(held).collect()
     };
     let needed = scan.columns().len();
     scan.partitions()
@@ -69,8 +71,11 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Vec<Work> {
 /// pinned.
 pub(super) fn preview(scan: &ScanPlan) -> Vec<(Route, usize)> {
     let look_up = |requests: &[Vec<SegmentRequest>]| {
-        let held = |(cached, whole)| Held { cached, whole, segments: vec![] };
-        scan.query().resources().cache.peek(requests).into_iter().map(held).collect()
+        let cache = &scan.query().resources().cache;
+        let cached = cache.peek(requests);
+        let wanted: Vec<bool> = cached.iter().map(|cached| cached.contains(&false)).collect();
+        let whole = cache.would_admit(requests, &wanted);
+        cached.into_iter().zip(whole).map(|(cached, whole)| Held { cached, whole, segments: vec![] }).collect()
     };
     let routes: Vec<Route> = decide(scan, look_up).iter().map(|(choice, _)| choice.route()).collect();
     Route::ALL
@@ -131,10 +136,10 @@ fn pushed_by_index(scan: &ScanPlan, requests: &[Vec<SegmentRequest>]) -> Vec<boo
     };
     let cached = match scan.settings().mode.caches() {
         true => scan.query().resources().cache.peek(requests),
-        false => vec![(vec![false], false); requests.len()],
+        false => vec![vec![false]; requests.len()],
     };
     let pays = scan.partitions().iter().map(|(object, partition)| by_index.pays(object, partition));
-    pays.zip(cached).map(|(pays, (cached, _))| pays && cached.contains(&false)).collect()
+    pays.zip(cached).map(|(pays, cached)| pays && cached.contains(&false)).collect()
 }
 
 /// Key of the segments of an object's columns.
@@ -172,6 +177,7 @@ fn segment_requests(scan: &ScanPlan) -> Vec<Vec<SegmentRequest>> {
                         decoding: *decoding,
                     },
                     bytes: partition.memory_bytes(*column),
+                    miss_seconds: 0.0,
                 })
                 .collect()
         })
