@@ -36,21 +36,22 @@ fn query(object: usize, columns: &[Arc<str>], bytes: usize) -> Query {
                 column: Arc::clone(column),
                 decoding: Decoding::of(&"Int64"),
             };
-            columns.iter().map(|column| SegmentRequest { key: key(column), bytes }).collect()
+            columns.iter().map(|column| SegmentRequest { key: key(column), bytes, miss_seconds: 0.001 }).collect()
         })
         .collect()
 }
 
 fn load(cache: &Arc<SegmentCache>, query: &Query, column: &ArrayRef) -> usize {
-    let accesses = cache.access(query);
-    for access in accesses.groups.into_iter().flatten() {
+    let mut accesses = cache.access(query);
+    let evicted = cache.admit(query, &mut accesses, &[true; PARTITIONS as usize]);
+    for access in accesses.into_iter().flatten() {
         if let Access::Load(share) = access
             && let Claim::Load(ticket) = share.claim()
         {
             ticket.complete(vec![Arc::clone(column)]);
         }
     }
-    accesses.evicted
+    evicted
 }
 
 fn access(criterion: &mut Criterion) {

@@ -33,7 +33,7 @@ fn column(rows: usize) -> ArrayRef {
 }
 
 fn request(partition: u32, name: &str, rows: usize) -> SegmentRequest {
-    SegmentRequest { key: key(partition, name), bytes: array_bytes(&column(rows)) }
+    SegmentRequest { key: key(partition, name), bytes: array_bytes(&column(rows)), miss_seconds: 0.0 }
 }
 
 fn claimed(access: Access) -> LoadTicket {
@@ -46,10 +46,17 @@ fn claimed(access: Access) -> LoadTicket {
     }
 }
 
+/// Requests groups and admits whatever there is room for; returns the answers and the number of segments evicted.
+fn ask(cache: &Arc<SegmentCache>, groups: &[Vec<SegmentRequest>]) -> (Vec<Vec<Access>>, usize) {
+    let mut accesses = cache.access(groups);
+    let evicted = cache.admit(groups, &mut accesses, &vec![true; groups.len()]);
+    (accesses, evicted)
+}
+
 /// Requests one group and loads the admitted segments; returns which were hit, loaded or missing.
 fn touch(cache: &Arc<SegmentCache>, group: &[(u32, &str, usize)]) -> String {
     let requests = group.iter().map(|(partition, name, rows)| request(*partition, name, *rows)).collect();
-    cache.access(&[requests]).groups[0]
+    ask(cache, &[requests]).0[0]
         .drain(..)
         .zip(group)
         .map(|(access, (_, _, rows))| match access {
@@ -75,6 +82,90 @@ fn segments_are_loaded_once_and_then_hit() {
     assert_eq!(cache.bytes(), (3 * size(10), 0));
     let counters = cache.counters();
     assert_eq!((counters.hits, counters.misses, counters.admissions, counters.evictions), (2, 3, 3, 0));
+}
+
+/// Answers as text: hit, load or missing.
+fn letters(accesses: &[Vec<Access>]) -> Vec<String> {
+    let letter = |access: &Access| match access {
+        Access::Hit(_) => 'h',
+        Access::Load(_) => 'l',
+        Access::Missing => 'm',
+    };
+    accesses.iter().map(|group| group.iter().map(letter).collect()).collect()
+}
+
+#[test]
+fn only_wanted_partitions_are_admitted() {
+    let cache = SegmentCache::new(4 * size(10), Arc::new(Lru));
+    assert_eq!(touch(&cache, &[(0, "a", 10), (9, "old", 10), (9, "older", 10)]), "lll");
+    let groups: Vec<Vec<SegmentRequest>> =
+        (0..3).map(|partition| vec![request(partition, "a", 10), request(partition, "b", 10)]).collect();
+    let mut accesses = cache.access(&groups);
+    assert_eq!(letters(&accesses), ["hm", "mm", "mm"]);
+    assert_eq!(cache.bytes(), (3 * size(10), 0), "a lookup admits nothing");
+    assert_eq!(cache.admit(&groups, &mut accesses, &[false; 3]), 0);
+    assert_eq!(cache.admit(&groups, &mut accesses, &[]), 0);
+    assert_eq!(letters(&accesses), ["hm", "mm", "mm"]);
+    assert_eq!(cache.would_admit(&groups, &[false, true, false]), [false, true, false]);
+    assert_eq!(cache.admit(&groups, &mut accesses, &[false, true, false]), 1);
+    assert_eq!(letters(&accesses), ["hm", "ll", "mm"]);
+    assert_eq!(cache.bytes(), (2 * size(10), 2 * size(10)));
+    // Of a partition that is not wanted, what is cached stays protected.
+    drop(accesses);
+    let mut accesses = cache.access(&groups);
+    accesses[0].clear();
+    let groups = &groups;
+    assert_eq!(cache.admit(groups, &mut accesses, &[false, true, true]), 1, "not the segment of the first partition");
+    assert_eq!(letters(&accesses), ["", "ll", "mm"]);
+    let counters = cache.counters();
+    assert_eq!((counters.hits, counters.misses), (2, 3 + 5 + 5), "admissions count as neither");
+}
+
+#[test]
+fn what_happens_between_lookup_and_admission_is_taken_up() {
+    let cache = SegmentCache::new(4 * size(10), Arc::new(Lru));
+    let groups = [vec![request(0, "a", 10), request(0, "b", 10), request(0, "c", 10)]];
+    let mut accesses = cache.access(&groups);
+    assert_eq!(letters(&accesses), ["mmm"]);
+    // Another query loads the first, begins to load the second, and gives up on the third.
+    assert_eq!(touch(&cache, &[(0, "a", 10)]), "l");
+    let other = ask(&cache, &[vec![request(0, "b", 10)]]);
+    drop(ask(&cache, &[vec![request(0, "c", 10)]]));
+    assert_eq!(cache.admit(&groups, &mut accesses, &[true]), 0);
+    assert_eq!(letters(&accesses), ["hll"]);
+    assert_eq!(cache.bytes(), (size(10), 2 * size(10)), "one room for both who wait for the second");
+    drop(other);
+    assert_eq!(cache.bytes(), (size(10), 2 * size(10)));
+    drop(accesses);
+    assert_eq!(cache.bytes(), (size(10), 0));
+}
+
+#[test]
+fn a_table_dropped_between_lookup_and_admission_starts_from_zero() {
+    let cache = SegmentCache::new(4 * size(10), Arc::new(Lfu));
+    touch(&cache, &[(0, "a", 10)]);
+    let groups = [vec![request(0, "a", 10), request(0, "b", 10)]];
+    let mut accesses = cache.access(&groups);
+    cache.remove_table("t");
+    assert_eq!(cache.admit(&groups, &mut accesses, &[true]), 0);
+    assert_eq!(letters(&accesses), ["hl"], "the query still reads what it has pinned");
+    assert_eq!(cache.bytes(), (size(10), size(10)));
+    drop(accesses);
+    assert_eq!(cache.bytes(), (0, 0));
+}
+
+#[test]
+fn explaining_changes_nothing() {
+    let cache = SegmentCache::new(2 * size(10), Arc::new(Lfu));
+    touch(&cache, &[(0, "a", 10)]);
+    let groups = [vec![request(0, "a", 10), request(0, "b", 10)], vec![request(1, "a", 2000)], vec![]];
+    let before = (cache.bytes(), cache.counters(), cache.remembered());
+    for _ in 0..3 {
+        assert_eq!(cache.peek(&groups), [vec![true, false], vec![false], vec![]]);
+        assert_eq!(cache.would_admit(&groups, &[true, true, true]), [true, false, true]);
+        assert_eq!(cache.would_admit(&groups, &[true]), [true, false, false]);
+    }
+    assert_eq!((cache.bytes(), cache.counters(), cache.remembered()), before);
 }
 
 #[test]
@@ -132,7 +223,7 @@ fn what_a_query_needs_is_not_evicted_for_the_same_query() {
 fn a_pinned_segment_stays() {
     let cache = SegmentCache::new(size(100), Arc::new(Lru));
     touch(&cache, &[(0, "a", 100)]);
-    let pinned: Vec<_> = cache.access(&[vec![request(0, "a", 100)]]).groups.into_iter().flatten().collect();
+    let pinned: Vec<_> = ask(&cache, &[vec![request(0, "a", 100)]]).0.into_iter().flatten().collect();
     assert_eq!(touch(&cache, &[(1, "a", 100)]), "m");
     cache.set_limit(0);
     assert_eq!(cache.bytes().0, size(100));
@@ -146,7 +237,7 @@ async fn concurrent_loads_share_one_fetch() {
     let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
     let mut shares = vec![];
     for _ in 0..3 {
-        for access in cache.access(&[vec![request(0, "a", 10)]]).groups.into_iter().flatten() {
+        for access in ask(&cache, &[vec![request(0, "a", 10)]]).0.into_iter().flatten() {
             match access {
                 Access::Load(share) => shares.push(share),
                 other => panic!("{other:?}"),
@@ -172,8 +263,8 @@ async fn concurrent_loads_share_one_fetch() {
 #[tokio::test]
 async fn a_failed_load_tells_its_waiters_and_gives_the_room_back() {
     let cache = SegmentCache::new(size(10), Arc::new(Lfu));
-    let first = cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0);
-    let second = cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0);
+    let first = ask(&cache, &[vec![request(0, "a", 10)]]).0.remove(0).remove(0);
+    let second = ask(&cache, &[vec![request(0, "a", 10)]]).0.remove(0).remove(0);
     let ticket = claimed(first);
     let Access::Load(share) = second else { panic!() };
     let Claim::Wait(pending) = share.claim() else { panic!() };
@@ -187,7 +278,7 @@ async fn a_failed_load_tells_its_waiters_and_gives_the_room_back() {
 #[test]
 fn unclaimed_shares_give_the_room_back() {
     let cache = SegmentCache::new(size(10), Arc::new(Lfu));
-    let accesses = cache.access(&[vec![request(0, "a", 10)]]);
+    let accesses = ask(&cache, &[vec![request(0, "a", 10)]]);
     assert_eq!(cache.bytes(), (0, size(10)));
     drop(accesses);
     assert_eq!(cache.bytes(), (0, 0));
@@ -196,7 +287,7 @@ fn unclaimed_shares_give_the_room_back() {
 #[test]
 fn a_segment_larger_than_expected_is_handed_over_but_not_kept() {
     let cache = SegmentCache::new(size(10), Arc::new(Lfu));
-    let ticket = claimed(cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0));
+    let ticket = claimed(ask(&cache, &[vec![request(0, "a", 10)]]).0.remove(0).remove(0));
     let (segment, kept) = ticket.complete(vec![column(1000)]);
     assert_eq!((segment.rows(), kept), (1000, false));
     assert_eq!(cache.bytes(), (0, 0));
@@ -207,7 +298,7 @@ fn a_segment_larger_than_expected_is_handed_over_but_not_kept() {
 fn a_load_grows_its_reservation_where_there_is_room() {
     let cache = SegmentCache::new(2 * size(100), Arc::new(Lru));
     touch(&cache, &[(0, "a", 100)]);
-    let ticket = claimed(cache.access(&[vec![request(1, "a", 10)]]).groups.remove(0).remove(0));
+    let ticket = claimed(ask(&cache, &[vec![request(1, "a", 10)]]).0.remove(0).remove(0));
     assert!(ticket.reserve(5), "less than it has");
     assert_eq!(cache.bytes(), (size(100), size(10)));
     assert!(ticket.reserve(size(100)));
@@ -223,8 +314,8 @@ fn a_load_grows_its_reservation_where_there_is_room() {
 /// Loads one segment of each object, two of the first.
 fn fill(cache: &Arc<SegmentCache>, objects: &[&Arc<ObjectKey>]) -> Vec<SegmentRequest> {
     let keys = objects.iter().map(|object| key_of(object, 0, "a")).chain([key_of(objects[0], 1, "b")]);
-    let requests: Vec<_> = keys.map(|key| SegmentRequest { key, bytes: size(10) }).collect();
-    for access in cache.access(std::slice::from_ref(&requests)).groups.remove(0) {
+    let requests: Vec<_> = keys.map(|key| SegmentRequest { key, bytes: size(10), miss_seconds: 0.0 }).collect();
+    for access in ask(cache, std::slice::from_ref(&requests)).0.remove(0) {
         claimed(access).complete(vec![column(10)]);
     }
     requests
@@ -236,7 +327,7 @@ fn a_removed_table_object_or_version_leaves_and_nothing_else() {
     let [old, new] = ["1", "2"].map(|version| object("t", "0.parquet", version));
     let (beside, other) = (object("t", "1.parquet", "1"), object("u", "0.parquet", "1"));
     let requests = fill(&cache, &[&old, &new, &beside, &other]);
-    let cached = || cache.peek(std::slice::from_ref(&requests)).remove(0).0;
+    let cached = || cache.peek(std::slice::from_ref(&requests)).remove(0);
     assert_eq!(cached(), [true; 5]);
     cache.remove_version("t", &old.object, &old.version);
     assert_eq!(cached(), [false, true, true, true, false]);
@@ -258,12 +349,12 @@ fn a_removed_table_object_or_version_leaves_and_nothing_else() {
 fn what_is_read_or_loaded_goes_with_its_reader() {
     let cache = SegmentCache::new(2 * size(10), Arc::new(Lfu));
     touch(&cache, &[(0, "a", 10)]);
-    let reader = cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0);
-    let ticket = claimed(cache.access(&[vec![request(1, "a", 10)]]).groups.remove(0).remove(0));
+    let reader = ask(&cache, &[vec![request(0, "a", 10)]]).0.remove(0).remove(0);
+    let ticket = claimed(ask(&cache, &[vec![request(1, "a", 10)]]).0.remove(0).remove(0));
     cache.remove_table("t");
     assert_eq!(cache.bytes(), (size(10), size(10)), "memory in use is still counted");
     assert!(cache.segments().is_empty());
-    let again = cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0);
+    let again = ask(&cache, &[vec![request(0, "a", 10)]]).0.remove(0).remove(0);
     assert!(matches!(again, Access::Missing), "there is no room yet");
     let (segment, kept) = ticket.complete(vec![column(10)]);
     assert_eq!((segment.rows(), kept), (10, false));
@@ -281,7 +372,7 @@ fn what_is_read_or_loaded_goes_with_its_reader() {
 fn the_last_reader_makes_room_for_a_lowered_limit() {
     let cache = SegmentCache::new(2 * size(10), Arc::new(Lfu));
     touch(&cache, &[(0, "a", 10)]);
-    let reader = cache.access(&[vec![request(0, "a", 10)]]);
+    let reader = ask(&cache, &[vec![request(0, "a", 10)]]);
     touch(&cache, &[(1, "a", 10)]);
     cache.set_limit(0);
     assert_eq!(cache.bytes(), (size(10), 0));
@@ -358,8 +449,9 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
     let cache = SegmentCache::new(size(100), Arc::new(Lru));
     let ask = |partitions: std::ops::Range<u32>| {
         let object = object("t", "t/0.parquet", "1");
-        let requests =
-            partitions.map(|partition| SegmentRequest { key: key_of(&object, partition, "a"), bytes: 1 << 20 });
+        let request =
+            |partition| SegmentRequest { key: key_of(&object, partition, "a"), bytes: 1 << 20, miss_seconds: 0.0 };
+        let requests = partitions.map(request);
         drop(cache.access(&[requests.collect()]));
     };
     let half = REMEMBERED_MAX as u32 / 2;
@@ -371,7 +463,7 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
     assert_eq!(cache.remembered(), REMEMBERED_MAX);
     cache.set_limit(1 << 30);
     let accesses = |partition: u32| {
-        let ticket = claimed(cache.access(&[vec![request(partition, "a", 10)]]).groups.remove(0).remove(0));
+        let ticket = claimed(ask(&cache, &[vec![request(partition, "a", 10)]]).0.remove(0).remove(0));
         ticket.complete(vec![column(10)]);
         let found = cache.segments().into_iter().find(|segment| segment.key == key(partition, "a"));
         found.unwrap().uses.accesses
@@ -427,7 +519,7 @@ fn the_limit_holds_under_random_work() {
                                 .collect()
                         })
                         .collect();
-                    for access in cache.access(&groups).groups.into_iter().flatten() {
+                    for access in ask(&cache, &groups).0.into_iter().flatten() {
                         match access {
                             Access::Hit(pin) => pins.push(pin),
                             Access::Load(share) => match share.claim() {

@@ -58,13 +58,13 @@ impl Model {
         victims.into_iter().map(|(benefit, _, name, bytes)| (benefit, name, bytes)).collect()
     }
 
-    /// Whether each group is admitted whole, and the evictions for that.
-    fn plan(&self, groups: &[Vec<(Name, usize)>], ahead: bool) -> (Vec<bool>, Vec<Name>) {
+    /// Whether each wanted group is admitted whole, and the evictions for that.
+    fn plan(&self, groups: &[Vec<(Name, usize)>], wanted: &[bool], ahead: bool) -> (Vec<bool>, Vec<Name>) {
         let needed: Vec<Name> = groups.iter().flatten().map(|(name, _)| *name).collect();
         let mut missing = vec![];
         for (group, requests) in groups.iter().enumerate() {
             for (name, bytes) in requests {
-                if !self.cached.contains_key(name) && !self.loading.contains_key(name) {
+                if wanted[group] && !self.cached.contains_key(name) && !self.loading.contains_key(name) {
                     let mut uses = self.uses.get(name).copied().unwrap_or_default();
                     let mut now = self.tick;
                     if ahead {
@@ -98,11 +98,11 @@ impl Model {
             short[group] -= 1;
             admitted.push((group, bytes));
         }
-        let whole: Vec<bool> = short.iter().map(|short| *short == 0).collect();
-        let wanted: i64 = admitted.iter().filter(|(group, _)| whole[*group]).map(|(_, bytes)| *bytes as i64).sum();
+        let whole: Vec<bool> = short.iter().zip(wanted).map(|(short, wanted)| *wanted && *short == 0).collect();
+        let needed: i64 = admitted.iter().filter(|(group, _)| whole[*group]).map(|(_, bytes)| *bytes as i64).sum();
         let (mut room, mut evicted) = (room, vec![]);
         for (_, name, bytes) in &victims[..next] {
-            if wanted > 0 && room < wanted {
+            if needed > 0 && room < needed {
                 room += *bytes as i64;
                 evicted.push(*name);
             }
@@ -110,31 +110,40 @@ impl Model {
         (whole, evicted)
     }
 
-    fn access(&mut self, groups: &[Vec<(Name, usize)>]) -> (Vec<Vec<Answer>>, usize) {
+    /// The answers of a lookup.
+    fn access(&mut self, groups: &[Vec<(Name, usize)>]) -> Vec<Vec<Answer>> {
         self.tick += 1;
         for (name, _) in groups.iter().flatten() {
             self.uses.entry(*name).or_default().record(self.tick);
         }
-        let (whole, evicted) = self.plan(groups, false);
-        self.cached.retain(|name, _| !evicted.contains(name));
-        let mut answers = vec![];
-        for (group, whole) in groups.iter().zip(whole) {
-            let answers_of = group.iter().map(|(name, bytes)| {
-                if self.cached.contains_key(name) {
-                    *self.pins.entry(*name).or_default() += 1;
-                    Answer::Hit
-                } else if self.loading.contains_key(name) {
-                    Answer::Load
-                } else if whole && self.used() + bytes <= self.limit {
-                    self.loading.insert(*name, *bytes);
-                    Answer::Load
-                } else {
-                    Answer::Missing
-                }
-            });
-            answers.push(answers_of.collect());
+        let groups = groups.iter();
+        groups.map(|group| group.iter().map(|(name, _)| self.held(*name)).collect()).collect()
+    }
+
+    fn held(&mut self, name: Name) -> Answer {
+        if self.cached.contains_key(&name) {
+            *self.pins.entry(name).or_default() += 1;
+            Answer::Hit
+        } else if self.loading.contains_key(&name) {
+            Answer::Load
+        } else {
+            Answer::Missing
         }
-        (answers, evicted.len())
+    }
+
+    /// Changes the answers of a lookup; returns the number of evictions.
+    fn admit(&mut self, groups: &[Vec<(Name, usize)>], answers: &mut [Vec<Answer>], wanted: &[bool]) -> usize {
+        let (whole, evicted) = self.plan(groups, wanted, false);
+        self.cached.retain(|name, _| !evicted.contains(name));
+        for ((group, answers), whole) in groups.iter().zip(answers).zip(whole) {
+            for ((name, bytes), answer) in group.iter().zip(answers) {
+                if whole && *answer == Answer::Missing {
+                    self.loading.entry(*name).or_insert(*bytes);
+                    *answer = Answer::Load;
+                }
+            }
+        }
+        evicted.len()
     }
 
     fn complete(&mut self, name: Name, bytes: usize) -> bool {
@@ -171,6 +180,14 @@ impl Model {
     fn remove(&mut self, gone: impl Fn(&Name) -> bool) {
         self.uses.retain(|name, _| !gone(name));
         self.cached.retain(|name, _| !gone(name));
+    }
+}
+
+fn answer(access: &Access) -> Answer {
+    match access {
+        Access::Hit(_) => Answer::Hit,
+        Access::Load(_) => Answer::Load,
+        Access::Missing => Answer::Missing,
     }
 }
 
@@ -262,31 +279,37 @@ fn compare(seed: u64) -> usize {
                     .into_iter()
                     .map(|group| group.into_iter().map(|name| (name, array_bytes(&column(rows_of(name))))).collect())
                     .collect();
-                let request = |(name, bytes): &(Name, usize)| SegmentRequest { key: key(*name), bytes: *bytes };
+                let request = |(name, bytes): &(Name, usize)| SegmentRequest {
+                    key: key(*name),
+                    bytes: *bytes,
+                    miss_seconds: 0.0,
+                };
                 let requests: Vec<Vec<_>> = asked.iter().map(|group| group.iter().map(request).collect()).collect();
-                let peeked = cache.peek(&requests);
-                let whole = model.plan(&asked, true).0;
-                assert_eq!(peeked.iter().map(|(_, whole)| *whole).collect::<Vec<_>>(), whole, "{what}");
-                let (expected, expected_evictions) = model.access(&asked);
-                let accesses = cache.access(&requests);
-                assert_eq!(accesses.evicted, expected_evictions, "{what}");
-                evictions += accesses.evicted;
-                for ((group, asked), expected) in accesses.groups.into_iter().zip(&asked).zip(expected) {
+                let wanted: Vec<bool> = asked.iter().map(|_| random.below(4) > 0).collect();
+                assert_eq!(cache.would_admit(&requests, &wanted), model.plan(&asked, &wanted, true).0, "{what}");
+                let cached = |group: &Vec<(Name, usize)>| group.iter().map(|(name, _)| model.cached.contains_key(name));
+                let cached: Vec<Vec<bool>> = asked.iter().map(|group| cached(group).collect()).collect();
+                assert_eq!(cache.peek(&requests), cached, "{what}");
+                let mut expected = model.access(&asked);
+                let mut accesses = cache.access(&requests);
+                let answers: Vec<Vec<Answer>> =
+                    accesses.iter().map(|group| group.iter().map(answer).collect()).collect();
+                assert_eq!(answers, expected, "{what}");
+                let evicted = cache.admit(&requests, &mut accesses, &wanted);
+                assert_eq!(evicted, model.admit(&asked, &mut expected, &wanted), "{what}");
+                evictions += evicted;
+                for ((group, asked), expected) in accesses.into_iter().zip(&asked).zip(expected) {
                     for ((access, (name, _)), expected) in group.into_iter().zip(asked).zip(expected) {
-                        let answer = match access {
-                            Access::Hit(segment) => {
-                                readers.push((*name, segment));
-                                Answer::Hit
-                            }
+                        assert_eq!(answer(&access), expected, "{what}: {name:?}");
+                        match access {
+                            Access::Hit(segment) => readers.push((*name, segment)),
                             Access::Load(share) => {
                                 if let Claim::Load(ticket) = share.claim() {
                                     tickets.push((*name, ticket));
                                 }
-                                Answer::Load
                             }
-                            Access::Missing => Answer::Missing,
-                        };
-                        assert_eq!(answer, expected, "{what}: {name:?}");
+                            Access::Missing => {}
+                        }
                     }
                 }
             }
