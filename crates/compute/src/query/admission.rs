@@ -40,6 +40,12 @@ impl Admission {
         Turn { permit, of: Arc::clone(self) }
     }
 
+    /// Number of queries that run.
+    pub(crate) fn running(&self) -> usize {
+        let State { limit, excess } = *self.state.lock();
+        (limit + excess).saturating_sub(self.turns.available_permits())
+    }
+
     /// Changes how many run at once. Those that run go on.
     pub(crate) fn set_limit(&self, limit: usize) {
         let limit = limit.clamp(1, Semaphore::MAX_PERMITS);

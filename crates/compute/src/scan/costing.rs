@@ -74,8 +74,7 @@ impl<'a> Costing<'a> {
             capacities: vec![],
             slowness: vec![],
             pushed_back: vec![],
-            // Other queries have what they use; one always gets a share.
-            cores: (cores * (1.0 - f64::from(resources.load.permille()) / 1000.0)).max(cores / 2.0),
+            cores: (cores / resources.admission.running().max(1) as f64).max(1.0),
         }
     }
 
