@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use thermocline_cache::{
-    Access, Claim, Decoding, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, column_bytes,
+    Access, Claim, Decoding, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, Wlfu, column_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
@@ -110,5 +110,47 @@ fn access(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, access);
+/// A query that asks for 8 columns of 1000 partitions and admits every other one, with 100 000 segments cached: half of
+/// what it wants is cached, and half pushes out others.
+fn admit(criterion: &mut Criterion) {
+    const SEGMENTS: usize = 100_000;
+    const OBJECTS: usize = 125;
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1; 8]));
+    let bytes = column_bytes(std::slice::from_ref(&column));
+    let columns: Vec<Arc<str>> = (0..COLUMNS).map(|column| format!("lo_column_{column}").into()).collect();
+    let wide = |first: usize| -> Query { (first..first + OBJECTS).flat_map(|at| query(at, &columns, bytes)).collect() };
+    let wanted: Vec<bool> = (0..OBJECTS * PARTITIONS as usize).map(|partition| partition % 2 == 0).collect();
+    let policies: [Arc<dyn Policy>; 3] = [Arc::new(Lfu), Arc::new(Lru), Arc::new(Wlfu)];
+    for policy in policies {
+        let name = policy.name();
+        let cache = SegmentCache::new(SEGMENTS * bytes, policy);
+        let cached = SEGMENTS.div_ceil(SEGMENTS_PER_OBJECT);
+        (0..cached).for_each(|object| drop(load(&cache, &query(object, &columns, bytes), &column)));
+        let mut group = criterion.benchmark_group(format!("admit/{name}"));
+        group.throughput(Throughput::Elements(wanted.len() as u64 * u64::from(COLUMNS)));
+        // Half of the objects are cached; others are new each time.
+        let mut next = cached - OBJECTS / 2;
+        group.bench_function(BenchmarkId::new("access", SEGMENTS), |bencher| {
+            let query = wide(next);
+            bencher.iter_with_large_drop(|| black_box(cache.access(&query)));
+        });
+        group.bench_function(BenchmarkId::new("access and admit", SEGMENTS), |bencher| {
+            bencher.iter_batched_ref(
+                || {
+                    next += 1;
+                    wide(next)
+                },
+                |query| {
+                    let mut accesses = cache.access(query);
+                    black_box(cache.admit(query, &mut accesses, &wanted));
+                    accesses
+                },
+                criterion::BatchSize::PerIteration,
+            );
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, access, admit);
 criterion_main!(benches);

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use crate::cache::SegmentRequest;
-use crate::policy::Rank;
+use crate::policy::{Candidate, Rank};
 use crate::slots::{Residency, SlotId};
 use crate::state::{State, Victim};
 
@@ -102,10 +102,11 @@ impl State {
     fn rank_of(&self, asked: &Asked<'_>, ahead: bool) -> Rank {
         let slot = asked.slot.and_then(|slot| self.slots.get(slot));
         let mut uses = slot.map(|slot| slot.uses).unwrap_or_default();
+        let SegmentRequest { key, bytes, miss_seconds } = asked.request;
         if ahead {
-            uses.record(self.tick + 1);
+            uses.record(self.tick + 1, *miss_seconds);
         }
-        self.policy.rank(&uses, asked.request.bytes)
+        self.policy.rank(Candidate { key, uses: &uses, bytes: *bytes })
     }
 }
 

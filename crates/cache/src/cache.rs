@@ -57,7 +57,7 @@ pub struct SegmentInfo {
     pub bytes: usize,
     /// Rows.
     pub rows: usize,
-    /// Its uses.
+    /// Its uses, with the modelled and the measured seconds of a miss.
     pub uses: SegmentUse,
     /// The policy's current score for them.
     pub benefit: f64,
@@ -92,7 +92,7 @@ impl SegmentCache {
             let mut last = LastObject::default();
             let mut answer = |request: &SegmentRequest| {
                 let slot = state.slot_of(&request.key, &mut last);
-                state.record(slot);
+                state.record(slot, request.miss_seconds);
                 let answer = held(state, slot);
                 match answer {
                     Access::Missing => state.counters.misses += 1,
@@ -203,6 +203,24 @@ impl SegmentCache {
         })
     }
 
+    /// Reports how many seconds misses took, by segment. Keys that no query has requested are ignored.
+    pub fn observe_miss(&self, misses: &[(&SegmentKey, f64)]) {
+        self.locked(|state| {
+            let mut last = LastObject::default();
+            for (key, seconds) in misses.iter().filter(|(_, seconds)| seconds.is_finite() && *seconds >= 0.0) {
+                let slot = state.index.find(key, &mut last);
+                if let Some(slot) = slot.and_then(|slot| state.slots.get_mut(slot)) {
+                    slot.uses.measured_seconds = Some(*seconds);
+                }
+            }
+        });
+    }
+
+    /// The cache's clock: the number of lookups so far.
+    pub fn now(&self) -> u64 {
+        self.state.lock().tick
+    }
+
     /// Bytes of cached segments, and of loads under way.
     pub fn bytes(&self) -> (usize, usize) {
         let state = self.state.lock();
@@ -228,10 +246,11 @@ impl SegmentCache {
         });
     }
 
-    /// Changes the policy; all segments are ranked again if it differs.
+    /// Changes the policy; all segments are ranked again if it is another.
     pub fn set_policy(&self, policy: Arc<dyn Policy>) {
         self.locked(|state| {
-            if state.policy.name() != policy.name() {
+            // Two policies of Belady's have one name and two futures.
+            if state.policy.name() != policy.name() || policy.name() == "belady" {
                 state.policy = policy;
                 state.rank_anew();
             }
@@ -282,7 +301,7 @@ impl SegmentCache {
                     bytes: segment.bytes,
                     rows: segment.rows,
                     uses: slot.uses,
-                    benefit: state.policy.benefit(&slot.uses, segment.bytes, state.tick),
+                    benefit: state.policy.benefit(slot.candidate(segment.bytes), state.tick),
                     pinned: segment.is_pinned(),
                 }),
                 _ => None,

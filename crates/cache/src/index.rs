@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
-use crate::segment::{Decoding, ObjectKey, SegmentKey};
+use crate::key::{Decoding, ObjectKey, SegmentKey};
 use crate::slots::SlotId;
 
 /// Number of an object version that has slots.

@@ -43,6 +43,7 @@ mod accounting;
 mod admission;
 mod cache;
 mod index;
+mod key;
 mod load;
 mod order;
 mod policy;
@@ -52,7 +53,8 @@ mod state;
 
 pub use accounting::{CountedBuffers, array_bytes, column_bytes};
 pub use cache::{Access, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
+pub use key::{Decoding, ObjectKey, SegmentKey};
 pub use load::{Claim, LoadShare, LoadTicket, Pending};
-pub use policy::{FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, policy_named};
-pub use segment::{Decoding, ObjectKey, PinnedSegment, SegmentKey};
+pub use policy::{Belady, Candidate, FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policy_named};
+pub use segment::PinnedSegment;
 pub use state::REMEMBERED_MAX;

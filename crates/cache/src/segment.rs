@@ -1,55 +1,12 @@
-//! Segments: one column of one partition.
+//! Segments in memory, and the pins of their readers.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use arrow::array::{Array, ArrayRef};
-use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
 use crate::slots::SlotId;
 use crate::{SegmentCache, column_bytes};
-
-/// One version of an object as one table reads it: the shared part of its segments' keys.
-///
-/// Because it contains the version, an overwritten object never serves stale data.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct ObjectKey {
-    /// Catalog name of the table, or anything that distinguishes two readers of one object.
-    pub table: Arc<str>,
-    /// The object.
-    pub object: ObjectPath,
-    /// Its version.
-    pub version: ObjectVersion,
-}
-
-/// Key of a segment: column, partition, version and object.
-///
-/// The range is part of the key, so a changed partition size never mixes rows; so is the decoding, and a table that is
-/// redefined under the same name never serves values of its former type or dialect.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SegmentKey {
-    /// The object, shared by the keys of all its segments.
-    pub object: Arc<ObjectKey>,
-    /// The partition's rows.
-    pub partition: PartitionRange,
-    /// Name of the column.
-    pub column: Arc<str>,
-    /// Fingerprint of the decoding of its values.
-    pub decoding: Decoding,
-}
-
-/// Fingerprint of everything that determines how a column's bytes become values: type, dialect of the text, position
-/// among its fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Decoding(u64);
-
-impl Decoding {
-    /// The fingerprint of `rules`, which must be equal for columns that decode alike.
-    pub fn of(rules: &impl Hash) -> Self {
-        Self(BuildHasherDefault::<DefaultHasher>::default().hash_one(rules))
-    }
-}
 
 /// A column in memory, in the chunks in which it was decoded.
 ///

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use crate::index::ObjectId;
+use crate::key::SegmentKey;
 use crate::load::Load;
-use crate::policy::{Rank, SegmentUse};
-use crate::segment::{Segment, SegmentKey};
+use crate::policy::{Candidate, Rank, SegmentUse};
+use crate::segment::Segment;
 
 /// Number of a slot. It is reused only after its segment has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,10 +24,17 @@ pub(crate) struct Slot {
     pub(crate) removed: bool,
 }
 
+impl Slot {
+    /// Its segment, or a segment of this size to be, for a policy to score.
+    pub(crate) fn candidate(&self, bytes: usize) -> Candidate<'_> {
+        Candidate { key: &self.key, uses: &self.uses, bytes }
+    }
+}
+
 /// Residency of a segment and its transitions.
 ///
 /// ```text
-///            access: admitted              complete: it fits
+///                    admit                 complete: it fits
 ///   Absent ---------------------> Loading -----------------------> Cached
 ///      ^                             |                                |
 ///      +-- all shares dropped, ------+                                |

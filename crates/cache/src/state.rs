@@ -17,10 +17,11 @@ use std::sync::Arc;
 use crate::admission::signed;
 use crate::cache::CacheCounters;
 use crate::index::{LastObject, SegmentIndex};
+use crate::key::SegmentKey;
 use crate::load::Load;
 use crate::order::LazyOrder;
-use crate::policy::{Policy, Rank, SegmentUse};
-use crate::segment::{Segment, SegmentKey};
+use crate::policy::{Candidate, Policy, Rank, SegmentUse};
+use crate::segment::Segment;
 use crate::slots::{Place, Residency, Slot, SlotId, Slots};
 
 /// Maximum number of segments whose uses are remembered although they are not cached, unless more are cached; beyond
@@ -91,15 +92,15 @@ impl State {
         id
     }
 
-    /// Records an access now.
-    pub(crate) fn record(&mut self, id: SlotId) {
+    /// Records an access now, which would take `miss_seconds` as a miss.
+    pub(crate) fn record(&mut self, id: SlotId, miss_seconds: f64) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
-        slot.uses.record(self.tick);
+        slot.uses.record(self.tick, miss_seconds);
         // A rank that grew is updated when eviction reaches this slot.
         if let Residency::Cached { segment, queued: Some(place), .. } = &mut slot.residency {
-            let rank = self.policy.rank(&slot.uses, segment.bytes);
+            let rank = self.policy.rank(Candidate { key: &slot.key, uses: &slot.uses, bytes: segment.bytes });
             if rank < place.0 {
                 self.victims.remove(place);
                 place.0 = rank;
@@ -116,7 +117,8 @@ impl State {
     /// Takes the least beneficial unpinned segment out of the eviction order.
     pub(crate) fn take_victim(&mut self) -> Option<Victim> {
         while let Some((mut place, id)) = self.victims.pop_first() {
-            let Some(Slot { uses, residency: Residency::Cached { segment, queued, .. }, .. }) = self.slots.get_mut(id)
+            let Some(Slot { key, uses, residency: Residency::Cached { segment, queued, .. }, .. }) =
+                self.slots.get_mut(id)
             else {
                 continue;
             };
@@ -124,7 +126,7 @@ impl State {
                 *queued = None;
                 continue;
             }
-            let rank = self.policy.rank(uses, segment.bytes);
+            let rank = self.policy.rank(Candidate { key, uses, bytes: segment.bytes });
             if rank == place.0 {
                 return Some(Victim { place, slot: id, bytes: segment.bytes });
             }
@@ -229,7 +231,7 @@ impl State {
         if more == 0 {
             return true;
         }
-        let rank = self.slots.get(load.slot).map(|slot| self.policy.rank(&slot.uses, bytes)).unwrap_or_default();
+        let rank = self.slots.get(load.slot).map(|slot| self.policy.rank(slot.candidate(bytes))).unwrap_or_default();
         if !self.make_room(more, rank) {
             return false;
         }
@@ -252,7 +254,7 @@ impl State {
         let Some(slot) = self.slots.get(load.slot) else {
             return false;
         };
-        let rank = self.policy.rank(&slot.uses, segment.bytes);
+        let rank = self.policy.rank(slot.candidate(segment.bytes));
         if slot.removed || !self.make_room(segment.bytes, rank) {
             self.list(load.slot);
             return false;
@@ -305,8 +307,9 @@ impl State {
     /// Called when the last reader of a segment that eviction or removal found pinned has ended.
     pub(crate) fn unpinned(&mut self, segment: &Arc<Segment>) {
         let id = segment.slot;
-        let Some(Slot { uses, residency: Residency::Cached { segment: known, queued, admission }, removed, .. }) =
-            self.slots.get_mut(id)
+        let Some(Slot {
+            key, uses, residency: Residency::Cached { segment: known, queued, admission }, removed, ..
+        }) = self.slots.get_mut(id)
         else {
             return;
         };
@@ -320,7 +323,7 @@ impl State {
             self.list(id);
             return;
         }
-        let place = (self.policy.rank(uses, segment.bytes), *admission);
+        let place = (self.policy.rank(Candidate { key, uses, bytes: segment.bytes }), *admission);
         *queued = Some(place);
         self.victims.insert(place, id);
         self.shrink();
@@ -375,10 +378,10 @@ impl State {
         self.victims = LazyOrder::default();
         let ids: Vec<SlotId> = self.slots.iter().map(|(id, _)| id).collect();
         for id in ids {
-            if let Some(Slot { uses, residency: Residency::Cached { segment, queued: Some(place), .. }, .. }) =
+            if let Some(Slot { key, uses, residency: Residency::Cached { segment, queued: Some(place), .. }, .. }) =
                 self.slots.get_mut(id)
             {
-                place.0 = self.policy.rank(uses, segment.bytes);
+                place.0 = self.policy.rank(Candidate { key, uses, bytes: segment.bytes });
                 self.victims.insert(*place, id);
             }
         }

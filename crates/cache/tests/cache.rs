@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
-    Access, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy,
-    REMEMBERED_MAX, SegmentCache, SegmentKey, SegmentRequest, SegmentUse, array_bytes,
+    Access, Candidate, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy,
+    REMEMBERED_MAX, SegmentCache, SegmentKey, SegmentRequest, SegmentUse, Wlfu, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
@@ -115,7 +115,7 @@ fn only_wanted_partitions_are_admitted() {
     let mut accesses = cache.access(&groups);
     accesses[0].clear();
     let groups = &groups;
-    assert_eq!(cache.admit(groups, &mut accesses, &[false, true, true]), 1, "not the segment of the first partition");
+    assert_eq!(cache.admit(groups, &mut accesses, &[false, true, true]), 0, "not the segment of the first partition");
     assert_eq!(letters(&accesses), ["", "ll", "mm"]);
     let counters = cache.counters();
     assert_eq!((counters.hits, counters.misses), (2, 3 + 5 + 5), "admissions count as neither");
@@ -405,27 +405,84 @@ fn ranks_order_segments_as_benefits_do_at_any_time() {
     for seed in 0..200 {
         let mut random = Random(seed);
         let mut tick = 0;
-        let mut segments: Vec<(SegmentUse, usize)> =
-            (0..10).map(|_| (SegmentUse::default(), 1 << random.below(4))).collect();
-        let policies: [&dyn Policy; 2] = [&Lru, &Lfu];
+        // Every segment has its own miss, or one that costs nothing.
+        let mut segments: Vec<(SegmentUse, usize, f64)> =
+            (0..10).map(|_| (SegmentUse::default(), 1 << random.below(4), random.below(4) as f64 * 0.1)).collect();
+        let policies: [&dyn Policy; 3] = [&Lru, &Lfu, &Wlfu];
+        let key = key(0, "a");
         for _ in 0..200 {
             tick += 1 + random.below(FREQUENCY_HALF_LIFE / 2) * random.below(4);
-            let (uses, bytes) = &mut segments[random.below(10) as usize];
-            let before = policies.map(|policy| policy.rank(uses, *bytes));
-            uses.record(tick);
-            let after = policies.map(|policy| policy.rank(uses, *bytes));
-            assert!(before[0] < after[0] && before[1] < after[1], "seed {seed}: {before:?} {after:?}");
+            let (uses, bytes, miss_seconds) = &mut segments[random.below(10) as usize];
+            let ranks = |uses: SegmentUse| {
+                policies.map(|policy| policy.rank(Candidate { key: &key, uses: &uses, bytes: *bytes }))
+            };
+            let before = ranks(*uses);
+            uses.record(tick, *miss_seconds);
+            let after = ranks(*uses);
+            assert!(
+                before.iter().zip(&after).all(|(before, after)| before < after),
+                "seed {seed}: {before:?} {after:?}"
+            );
         }
         for now in [tick, tick + 3 * FREQUENCY_HALF_LIFE] {
             for policy in policies {
-                for ((a, a_bytes), (b, b_bytes)) in segments.iter().zip(&segments[1..]) {
-                    let ranks = policy.rank(a, *a_bytes).cmp(&policy.rank(b, *b_bytes));
-                    let benefits = policy.benefit(a, *a_bytes, now).total_cmp(&policy.benefit(b, *b_bytes, now));
+                let candidate = |(uses, bytes, _): &'_ (SegmentUse, usize, f64)| (*uses, *bytes);
+                for (a, b) in segments.iter().map(candidate).zip(segments[1..].iter().map(candidate)) {
+                    let [a, b] = [&a, &b].map(|(uses, bytes)| Candidate { key: &key, uses, bytes: *bytes });
+                    let ranks = policy.rank(a).cmp(&policy.rank(b));
+                    let benefits = policy.benefit(a, now).total_cmp(&policy.benefit(b, now));
                     assert_eq!(ranks, benefits, "seed {seed}, {}: {a:?} {b:?}", policy.name());
                 }
             }
         }
     }
+}
+
+#[test]
+fn nothing_larger_than_the_limit_is_admitted() {
+    for limit in [0, 1, size(100) - 1] {
+        let cache = SegmentCache::new(limit, Arc::new(Lru));
+        assert_eq!(touch(&cache, &[(0, "a", 100)]), "m");
+        assert_eq!(touch(&cache, &[(0, "a", 100), (0, "b", 100)]), "mm");
+        assert!(!cache.would_admit(&[vec![request(0, "a", 100)]], &[true])[0]);
+        assert_eq!((cache.bytes(), cache.bytes_max(), cache.counters().evictions), ((0, 0), 0, 0));
+    }
+    // One that is too large does not push out the others.
+    let cache = SegmentCache::new(2 * size(10), Arc::new(Lru));
+    assert_eq!(touch(&cache, &[(0, "a", 10), (0, "b", 10)]), "ll");
+    assert_eq!(touch(&cache, &[(1, "large", 1000)]), "m");
+    assert_eq!(touch(&cache, &[(0, "a", 10), (0, "b", 10)]), "hh");
+}
+
+#[test]
+fn a_limit_larger_than_memory_never_evicts() {
+    let cache = SegmentCache::new(usize::MAX, Arc::new(Wlfu));
+    for partition in 0..100 {
+        assert_eq!(touch(&cache, &[(partition, "a", 100)]), "l");
+    }
+    assert_eq!((cache.bytes(), cache.counters().evictions), ((100 * size(100), 0), 0));
+    cache.set_limit(50 * size(100));
+    assert_eq!((cache.bytes(), cache.counters().evictions), ((50 * size(100), 0), 50));
+}
+
+#[test]
+fn a_limit_lowered_under_loads_holds_when_they_end() {
+    let cache = SegmentCache::new(3 * size(10), Arc::new(Lfu));
+    let groups: Vec<_> = (0..3).map(|partition| vec![request(partition, "a", 10)]).collect();
+    let mut tickets: Vec<_> = ask(&cache, &groups).0.into_iter().flatten().map(claimed).collect();
+    let waiting = cache.access(&groups);
+    cache.set_limit(size(10));
+    assert_eq!(cache.bytes(), (0, 3 * size(10)), "loads under way keep their room");
+    let mut late = cache.access(&[vec![request(9, "a", 10)]]);
+    assert_eq!(cache.admit(&[vec![request(9, "a", 10)]], &mut late, &[true]), 0);
+    assert_eq!(letters(&late), ["m"], "nothing is admitted before they end");
+    assert!(!tickets.remove(0).complete(vec![column(10)]).1);
+    assert_eq!(cache.bytes(), (0, 2 * size(10)));
+    drop(tickets.remove(0));
+    assert!(tickets.remove(0).complete(vec![column(10)]).1);
+    assert_eq!(cache.bytes(), (size(10), 0));
+    drop(waiting);
+    assert_eq!(touch(&cache, &[(2, "a", 10)]), "h");
 }
 
 /// Of equally frequent segments that do not fit together, some stay however long this goes on.
@@ -447,7 +504,7 @@ fn a_repeated_scan_of_more_than_fits_keeps_a_part() {
 #[test]
 fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
     let cache = SegmentCache::new(size(100), Arc::new(Lru));
-    let ask = |partitions: std::ops::Range<u32>| {
+    let look_up = |partitions: std::ops::Range<u32>| {
         let object = object("t", "t/0.parquet", "1");
         let request =
             |partition| SegmentRequest { key: key_of(&object, partition, "a"), bytes: 1 << 20, miss_seconds: 0.0 };
@@ -455,11 +512,11 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
         drop(cache.access(&[requests.collect()]));
     };
     let half = REMEMBERED_MAX as u32 / 2;
-    ask(0..half);
-    ask(half..2 * half);
+    look_up(0..half);
+    look_up(half..2 * half);
     assert_eq!(cache.remembered(), REMEMBERED_MAX);
-    ask(0..10);
-    ask(2 * half..3 * half);
+    look_up(0..10);
+    look_up(2 * half..3 * half);
     assert_eq!(cache.remembered(), REMEMBERED_MAX);
     cache.set_limit(1 << 30);
     let accesses = |partition: u32| {

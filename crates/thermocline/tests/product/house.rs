@@ -15,7 +15,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("syntax", &[]),
     ("lua", &[]),
     ("pushdown", &["types"]),
-    ("cache", &["pushdown"]),
+    ("replay", &[]),
+    ("cache", &["pushdown", "replay"]),
     ("formats", &["pushdown"]),
     ("storage", &["formats", "pushdown"]),
     ("catalog", &["storage", "formats", "pushdown", "types"]),
@@ -130,8 +131,9 @@ fn a_reversed_dependency_is_noticed() {
 }
 
 /// Crates without DataFusion, and without crates of ours that have it.
-const WITHOUT_DATAFUSION: [&str; 10] = [
+const WITHOUT_DATAFUSION: [&str; 11] = [
     "types",
+    "replay",
     "syntax",
     "lua",
     "machine",

@@ -1,0 +1,99 @@
+//! Reads a trace.
+
+use std::collections::{HashMap, HashSet};
+use std::io::BufRead;
+
+use super::line::{DefinitionLine, LookupLine, PartitionLine, VersionLine};
+use super::model::{Lookup, Need, Partition, Segment, SegmentId};
+use super::{Header, Trace, TraceError, VERSION};
+
+impl Trace {
+    /// Reads a trace to its end.
+    ///
+    /// # Errors
+    /// [`TraceError`] names what is wrong, and with which line.
+    pub fn read(file: impl BufRead) -> Result<Self, TraceError> {
+        let mut lines = file.lines();
+        let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
+        let VersionLine { version } = parse(1, &first)?;
+        if version != u64::from(VERSION) {
+            return Err(TraceError::Version { found: version, expected: VERSION });
+        }
+        let header: Header = parse(1, &first)?;
+        let mut reader = Reader::default();
+        let mut lookups = vec![];
+        for (position, line) in lines.enumerate() {
+            reader.line = position + 2;
+            lookups.push(reader.lookup(&line?)?);
+        }
+        Ok(Self { header, segments: reader.segments, lookups })
+    }
+}
+
+fn parse<'a, T: serde::Deserialize<'a>>(line: usize, text: &'a str) -> Result<T, TraceError> {
+    serde_json::from_str(text).map_err(|error| TraceError::Damaged { line, reason: error.to_string() })
+}
+
+/// Segments defined so far.
+#[derive(Default)]
+struct Reader {
+    line: usize,
+    segments: Vec<Segment>,
+    ids: HashMap<u32, SegmentId>,
+    keys: HashSet<String>,
+}
+
+impl Reader {
+    fn damaged<T>(&self, reason: String) -> Result<T, TraceError> {
+        Err(TraceError::Damaged { line: self.line, reason })
+    }
+
+    fn lookup(&mut self, text: &str) -> Result<Lookup, TraceError> {
+        let line: LookupLine<'_> = parse(self.line, text)?;
+        line.defines.into_iter().try_for_each(|definition| self.define(definition))?;
+        let partitions = line.partitions.into_iter().map(|partition| self.partition(partition));
+        Ok(Lookup {
+            query: line.query,
+            name: line.name.into_owned(),
+            partitions: partitions.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn define(&mut self, definition: DefinitionLine<'_>) -> Result<(), TraceError> {
+        let DefinitionLine { id, key, bytes, stored_bytes } = definition;
+        let number = SegmentId(self.segments.len() as u32);
+        if self.ids.insert(id, number).is_some() {
+            return self.damaged(format!("segment {id} is defined again"));
+        }
+        if !self.keys.insert(key.clone().into_owned()) {
+            return self.damaged(format!("key {key} has two ids"));
+        }
+        self.segments.push(Segment { key: key.into_owned(), bytes, stored_bytes });
+        Ok(())
+    }
+
+    fn partition(&self, line: PartitionLine) -> Result<Partition, TraceError> {
+        let mut numbers = vec![line.local, line.other, line.load_per_segment];
+        let mut segments: Vec<Need> = Vec::with_capacity(line.segments.len());
+        for need in line.segments {
+            let Some(id) = self.ids.get(&need.id).copied() else {
+                return Err(TraceError::Undefined { line: self.line, id: need.id });
+            };
+            if segments.iter().any(|other| other.id == id) {
+                return self.damaged(format!("a partition needs segment {} twice", need.id));
+            }
+            numbers.extend([need.load, need.miss]);
+            segments.push(Need { id, load_seconds: need.load, miss_seconds: need.miss });
+        }
+        if let Some(wrong) = numbers.into_iter().find(|seconds| *seconds < 0.0) {
+            return self.damaged(format!("{wrong} is no time"));
+        }
+        Ok(Partition {
+            local_seconds: line.local,
+            other_seconds: line.other,
+            other_bytes: line.other_bytes,
+            load_seconds_per_segment: line.load_per_segment,
+            segments,
+        })
+    }
+}
