@@ -107,6 +107,11 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
+    /// The position of `label`, if it has one.
+    pub(crate) fn find(&self, label: &str) -> Option<usize> {
+        self.known.get(label).copied()
+    }
+
     /// The position of `label`, and whether it is a new one.
     pub(crate) fn of(&mut self, label: &str) -> (usize, bool) {
         if let Some(position) = self.known.get(label) {

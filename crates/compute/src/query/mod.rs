@@ -7,6 +7,7 @@ mod query_context;
 mod resources;
 mod scan_metrics;
 mod timeout;
+mod trace_recorder;
 
 pub(crate) use admission::Turn;
 pub use memory_watch::HeapGauges;

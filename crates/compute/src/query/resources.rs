@@ -1,6 +1,8 @@
 //! Resources that all queries of a database share: cache, nodes, definitions, observations, finished queries.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -9,11 +11,13 @@ use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
 use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
 use thermocline_pushdown::{QueryId, user_err};
+use thermocline_replay::trace::{Header, RecordedPartition};
 
 use super::admission::Admission;
 use super::cpu_load::CpuLoad;
 use super::memory_watch::{HeapGauges, MemoryWatch};
 use super::query_context::QueryStats;
+use super::trace_recorder::TraceRecorder;
 use crate::index::{IndexDefinition, Indexes};
 use crate::learning::Experience;
 use crate::model::RuntimeModel;
@@ -29,7 +33,7 @@ const QUERIES_MAX: usize = 10_000;
 ///
 /// ```text
 ///   changing -> definitions -> locks of `indexes`: defined -> keepers -> current -> paused
-///   the cache's, `nodes`', `experience`'s, `model`'s, `queries`', `settings`' and `admission`'s locks: alone
+///   the cache's, `nodes`', `experience`'s, `model`'s, `trace`'s, `queries`', `settings`' and `admission`'s locks: alone
 /// ```
 #[derive(Debug)]
 pub struct Resources {
@@ -39,6 +43,8 @@ pub struct Resources {
     pub nodes: Arc<Nodes>,
     /// Rows and bytes that earlier executions of fragments selected and sent.
     pub(crate) experience: Experience,
+    /// Recording of lookups in the cache; `None` while nobody asked for one.
+    trace: Mutex<Option<TraceRecorder>>,
     /// Rates of storages and of reading here.
     pub(crate) model: RuntimeModel,
     /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
@@ -153,6 +159,7 @@ impl Resources {
             cache,
             nodes,
             experience: Experience::default(),
+            trace: Mutex::default(),
             model: RuntimeModel::default(),
             changing: Mutex::default(),
             definitions: RwLock::default(),
@@ -185,6 +192,37 @@ impl Resources {
         }
         self.admission.set_limit(settings.queries_in_flight);
         *self.settings.write() = settings;
+    }
+
+    /// Records all lookups in the segment cache from now on in a new file at `path`, in place of a recording under way.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn record_trace(&self, path: &Path, header: &Header) -> io::Result<()> {
+        let recorder = TraceRecorder::create(path, header)?;
+        *self.trace.lock() = Some(recorder);
+        Ok(())
+    }
+
+    /// Ends the recording, if there is one.
+    ///
+    /// # Errors
+    /// The first error of its file.
+    pub fn end_trace(&self) -> io::Result<()> {
+        let recorder = self.trace.lock().take();
+        recorder.map_or(Ok(()), TraceRecorder::finish)
+    }
+
+    /// Whether lookups are recorded.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace.lock().is_some()
+    }
+
+    /// Adds a lookup to the recording.
+    pub(crate) fn trace_lookup(&self, query: &QueryId, partitions: &[RecordedPartition<String>]) {
+        if let Some(recorder) = self.trace.lock().as_mut() {
+            recorder.lookup(query, partitions);
+        }
     }
 
     /// Counts a scan as one that runs.

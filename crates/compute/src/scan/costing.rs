@@ -171,6 +171,14 @@ impl<'a> Costing<'a> {
         ((cost.link_bytes / COMPRESSED) as usize, load.seconds())
     }
 
+    /// Seconds that a partition of `object` takes alone.
+    pub(super) fn seconds(&self, object: &PlannedObject, cost: &Cost) -> f64 {
+        let storage = self.positions.find(object.node.label()).unwrap_or(0);
+        let mut load = self.nothing();
+        load.add(storage, cost);
+        load.seconds()
+    }
+
     /// Seconds that one of this side's cores would take for the whole partition, reading included.
     pub(super) fn here_s(&self, partition: &Partition) -> f64 {
         self.decoding_s(partition, self.scan.columns()) + self.fragment_s(partition)

@@ -24,6 +24,7 @@ mod poll_time;
 mod probe;
 mod provider;
 mod pushdown;
+mod recorded;
 mod remote;
 mod router;
 mod run;

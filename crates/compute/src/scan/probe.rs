@@ -1,5 +1,6 @@
 //! First look at the link to a storage of which nothing is known.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,27 +14,35 @@ use super::scan_plan::ScanPlan;
 use crate::model::StorageRates;
 use crate::query::ScanMetrics;
 
-/// Bytes of the reads, one after the other, until the link is known: on a slow one the first are enough. The first of
-/// them tells the round trip.
+/// Bytes of the first reads, one after the other: the very first tells the round trip. The last size is repeated.
 const READS: [u64; 5] = [1, 64 << 10, 128 << 10, 256 << 10, 512 << 10];
+/// Reads after which a link stays unknown.
+const READS_MAX: usize = 16;
+/// Bytes of the smallest object that tells a bandwidth.
+const OBJECT_BYTES_MIN: u64 = 64 << 10;
 
-/// Reads some stored bytes from each storage over whose link none have come yet, so that the model can choose: 30 ms at
-/// 50 Mbit/s, 10 ms at 1 Gbit/s. A read that fails leaves what is assumed; the query itself will meet the failure.
+/// Reads some stored bytes from each storage over whose link none have come yet, until the model can choose: about 30 ms
+/// at 50 Mbit/s, 10 ms at 1 Gbit/s. A read that fails leaves what is assumed; the query itself will meet the failure.
 pub(super) async fn probed(scan: &ScanPlan, metrics: &ScanMetrics) {
     if scan.settings().mode != Mode::Auto || scan.link_is_free() {
         return;
     }
+    let mut largest: HashMap<&str, &Arc<PlannedObject>> = HashMap::new();
     let mut last: Option<&Arc<PlannedObject>> = None;
     for (object, _) in scan.partitions() {
-        if last.is_some_and(|last| last.node.label() == object.node.label()) {
+        // Partitions of an object follow each other.
+        if last.is_some_and(|last| Arc::ptr_eq(last, object)) || !object.node.capabilities().crosses_link {
             continue;
         }
         last = Some(object);
-        if !object.node.capabilities().crosses_link {
-            continue;
+        let known = largest.entry(object.node.label()).or_insert(object);
+        if object.entry.size > known.entry.size {
+            *known = object;
         }
-        let rates = scan.query().resources().model.storage(object.node.label());
-        if rates.lock().begin_probe() {
+    }
+    for (label, object) in largest {
+        let rates = scan.query().resources().model.storage(label);
+        if object.entry.size >= OBJECT_BYTES_MIN && rates.lock().begin_probe() {
             probe(scan, object, &rates, metrics).await;
         }
     }
@@ -47,9 +56,10 @@ async fn probe(scan: &ScanPlan, object: &Arc<PlannedObject>, rates: &Arc<Mutex<S
         pushback: None,
         rates: Arc::clone(rates),
     };
-    for bytes in READS {
+    let last = READS.last().copied().unwrap_or(1);
+    for bytes in READS.into_iter().chain(std::iter::repeat(last)).take(READS_MAX) {
         let range: Range<u64> = 0..bytes.min(object.entry.size);
-        if range.is_empty() || rates.lock().knows_link() || source.read(&[range]).await.is_err() {
+        if rates.lock().knows_link() || source.read(&[range]).await.is_err() {
             return;
         }
     }

@@ -11,6 +11,7 @@ use super::bitmap::{Choice, Chooser};
 use super::by_index::ByIndex;
 use super::candidate::Candidate;
 use super::costing::Costing;
+use super::recorded::record;
 use super::scan_plan::ScanPlan;
 use super::segments::{Seen, Segments, Taken};
 use super::work::Work;
@@ -101,6 +102,7 @@ fn decide(scan: &ScanPlan, segments: &mut dyn Segments) -> Decision {
     let mut chooser = Chooser::new(scan);
     let by_model = scan.settings().mode == Mode::Auto && !scan.link_is_free();
     let mut candidates = candidates(scan, &requests, by_index.into_iter().zip(answered), segments);
+    record(scan, &mut costing, &candidates, &requests);
     let (preferences, estimates) = match by_model {
         true => {
             for candidate in candidates.iter_mut().filter(|candidate| candidate.fixed().is_none()) {

@@ -21,7 +21,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("storage", &["formats", "pushdown"]),
     ("catalog", &["storage", "formats", "pushdown", "types"]),
     ("dialect", &["pushdown", "syntax", "types"]),
-    ("compute", &["catalog", "dialect", "cache", "storage", "formats", "pushdown", "syntax", "types"]),
+    ("compute", &["catalog", "dialect", "cache", "replay", "storage", "formats", "pushdown", "syntax", "types"]),
     ("machine", &["types"]),
     ("tables", &["machine", "types"]),
     ("statements", &["tables", "machine", "syntax", "types"]),
@@ -31,7 +31,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("simulator", &["transactions", "procedures", "durability", "statements", "tables", "machine", "types"]),
     ("database", &["transactions", "compute", "catalog", "dialect", "pushdown", "syntax", "types"]),
     ("workloads", &["database", "compute", "dialect", "transactions", "pushdown"]),
-    ("thermocline", &["workloads", "database", "compute", "transactions", "storage", "formats", "pushdown"]),
+    ("thermocline", &["workloads", "database", "compute", "transactions", "storage", "formats", "pushdown", "replay"]),
 ];
 
 /// Names of our crates in all of a manifest's tables of dependencies, those of tests and of targets among them.

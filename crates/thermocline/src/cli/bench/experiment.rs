@@ -8,6 +8,7 @@ use datafusion::prelude::SessionContext;
 use thermocline_database::Session;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{parse_rate, parse_size};
+use thermocline_replay::trace::{Header, VERSION};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{
     DuckDb, DuckDbTables, Measurement, Record, Reference, Results, measure, measure_reference, reference_context,
@@ -63,6 +64,9 @@ pub struct ExperimentArgs {
     /// Python interpreter with the package duckdb, for --reference [default: python3, or the one of ./test]
     #[arg(long, value_name = "PYTHON", requires = "reference")]
     duckdb: Option<PathBuf>,
+    /// Record all lookups in the segment cache in this file, for `bench cache-sim`; with one mode, which caches
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     pub figures: FiguresArgs,
     #[command(flatten)]
@@ -106,6 +110,10 @@ impl Experiment {
         let scale = args.scale.unwrap_or(if args.common.quick { QUICK_SCALE } else { 1.0 });
         check_scale(&workload, scale)?;
         distinct("--modes", &args.modes)?;
+        if args.trace.is_some() && !matches!(args.modes.as_slice(), [mode] if mode.caches()) {
+            let why = "--trace records one mode, and one that caches: give --modes auto, hybrid or caching";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         args.common.refuse_own(&["mode", "cache_size", "cache_policy"])?;
         let egress = args.node.egress_limit.as_deref().map(parse_rate).transpose();
         let measurement =
@@ -152,6 +160,9 @@ impl Experiment {
             session.database().set("cache_size", &cache_size.to_string())?;
             session.database().set("cache_policy", &args.policy)?;
             session.set("mode", mode.name())?;
+            if let Some(path) = &args.trace {
+                self.record(path, &session)?;
+            }
             contenders.push(Contender::Session(session));
         }
         if args.reference {
@@ -163,12 +174,30 @@ impl Experiment {
                 contender.pass(measurement, run, queries, &mut results, &mut sink).await?;
             }
         }
+        for contender in &contenders {
+            if let (Some(path), Contender::Session(session)) = (&args.trace, contender) {
+                session.engine().resources().end_trace().map_err(|error| of_trace(path, &error))?;
+            }
+        }
         sink.finish(cache_size, self.warmup.len(), self.timed.len())?;
         for quantity in [Quantity::Seconds, Quantity::Bytes] {
             let name = format!("{}-{}", measurement.workload.name, quantity.name());
             figures.write(&name, || self.figure(quantity, sink.records()))?;
         }
         Ok(())
+    }
+
+    /// Begins to record the lookups of `session`.
+    fn record(&self, path: &Path, session: &Session) -> Result<(), Failure> {
+        let Measurement { workload, scale, format, egress_bytes_per_s } = &self.measurement;
+        let header = Header {
+            version: VERSION,
+            workload: workload.name.to_owned(),
+            scale: *scale,
+            format: format.extension().to_owned(),
+            egress_bytes_per_s: *egress_bytes_per_s,
+        };
+        session.engine().resources().record_trace(path, &header).map_err(|error| of_trace(path, &error))
     }
 
     /// Passes: one to warm up, then the timed ones.
@@ -231,6 +260,10 @@ impl Experiment {
         }
         Ok(session.engine().cache().bytes().0)
     }
+}
+
+fn of_trace(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("trace {}: {error}", path.display()))
 }
 
 /// Engine or mode that runs the queries.

@@ -3,6 +3,7 @@
 mod adaptive;
 mod arguments;
 mod bitmap;
+mod cache_sim;
 mod common;
 mod contest;
 mod engine;
@@ -42,6 +43,8 @@ enum Workload {
     Adaptive(adaptive::AdaptiveArgs),
     /// Selection bitmaps: five TPC-H queries over the selectivity of their filter on lineitem
     Bitmap(bitmap::BitmapArgs),
+    /// Replacement algorithms of the segment cache, replayed over recorded or synthetic lookups, beside a bound
+    CacheSim(cache_sim::CacheSimArgs),
     /// Cost of many objects, and of many partitions of one, for planning and requests
     Objects(objects::ObjectsArgs),
     /// Statements by key through sessions of a database, one and many at a time
@@ -63,6 +66,7 @@ pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
         Workload::Operators(args) => operators::operators(args).await,
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
         Workload::Bitmap(args) => bitmap::bitmap(args).await,
+        Workload::CacheSim(args) => cache_sim::cache_sim(&args),
         Workload::Objects(args) => objects::objects(args).await,
         Workload::Sessions(args) => sessions::sessions(args).await,
         Workload::Ycsb(args) => ycsb::ycsb(args),
