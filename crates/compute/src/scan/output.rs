@@ -303,6 +303,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         let storage_s = Some(meter.storage().as_secs_f64());
         run.observe(&group, Seen { selected, answer_bytes: Some(meter.bytes()), storage_s, here_s: None });
         run.learn_raw_is_smaller(run.shape, &group, false);
+        run.observe_misses(&group, meter.work());
     }
     run.done(group.len());
     Ok(())

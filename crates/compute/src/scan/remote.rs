@@ -117,12 +117,18 @@ pub(super) struct Answered {
 pub(super) struct AnswerMeter {
     bytes: AtomicU64,
     storage_us: AtomicU64,
+    network_us: AtomicU64,
 }
 
 impl AnswerMeter {
     /// Bytes on the wire so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Time that the node computed and the answer was on its way; zero before the answer's end.
+    pub(super) fn work(&self) -> Duration {
+        self.storage() + Duration::from_micros(self.network_us.load(Ordering::Relaxed))
     }
 
     /// Time that the node computed; zero before the answer's end.
@@ -342,6 +348,7 @@ impl Answer {
         let storage = Duration::from_micros(report.elapsed_us.saturating_sub(report.sending_us));
         let network = self.started.elapsed().saturating_sub(self.idle + waited + storage);
         self.meter.storage_us.store(storage.as_micros() as u64, Ordering::Relaxed);
+        self.meter.network_us.store(network.as_micros() as u64, Ordering::Relaxed);
         self.metrics.time_waiting.add_duration(waited);
         self.metrics.time_storage.add_duration(storage);
         self.metrics.time_network.add_duration(network);

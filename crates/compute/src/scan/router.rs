@@ -20,12 +20,16 @@ use crate::query::ScanMetrics;
 /// Routes every partition, and takes its segments from the cache. With them, the time that is expected.
 pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> (Vec<Work>, Option<Estimates>) {
     let mut taken = Taken::new(&scan.query().resources().cache, metrics);
-    let Decision { routed, estimates } = decide(scan, &mut taken);
+    let Decision { routed, requests, estimates } = decide(scan, &mut taken);
     let (accesses, answers) = taken.into_accesses();
+    let mut requests = requests.into_iter();
     let (mut accesses, mut answers) = (accesses.into_iter(), answers.into_iter());
     let works = scan.partitions().iter().zip(routed).map(|((object, partition), routed)| {
         let Routed { choice, cached } = routed;
         let answer = answers.next();
+        let requests = if cached.is_empty() { None } else { requests.next() };
+        let keys = |requests: Vec<SegmentRequest>| requests.into_iter().map(|request| request.key).collect();
+        let missed = requests.filter(|_| matches!(choice, Choice::Pushdown)).map_or_else(Vec::new, keys);
         let mut segments = if cached.is_empty() { vec![] } else { accesses.next().unwrap_or_default() };
         let hits = cached.iter().filter(|cached| **cached).count();
         metrics.segments_hit.add(hits);
@@ -43,7 +47,7 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> (Vec<Work>, Optio
             Choice::Bitmap(plan) => Some(plan),
             _ => None,
         };
-        Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, answer, plan }
+        Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, answer, missed, plan }
     });
     (works.collect(), estimates)
 }
@@ -51,7 +55,7 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> (Vec<Work>, Optio
 /// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
 /// nothing is admitted, counted or pinned.
 pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates>) {
-    let Decision { routed, estimates } = decide(scan, &mut Seen(&scan.query().resources().cache));
+    let Decision { routed, estimates, .. } = decide(scan, &mut Seen(&scan.query().resources().cache));
     let count = |route| routed.iter().filter(|routed| routed.choice.route() == route).count();
     let routes = Route::ALL.into_iter().map(|route| (route, count(route))).filter(|(_, count)| *count > 0);
     (routes.collect(), estimates)
@@ -60,6 +64,8 @@ pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates
 /// Routes of all partitions.
 struct Decision {
     routed: Vec<Routed>,
+    /// Of the partitions for which the cache is used: the needed columns.
+    requests: Vec<Vec<SegmentRequest>>,
     /// Time that is expected, where the model has chosen.
     estimates: Option<Estimates>,
 }
@@ -136,7 +142,7 @@ fn decide(scan: &ScanPlan, segments: &mut dyn Segments) -> Decision {
     if !answers.is_empty() && routed.iter().any(keeps) {
         segments.admit_answers(&answers, &routed.iter().map(keeps).collect::<Vec<_>>());
     }
-    Decision { routed, estimates }
+    Decision { routed, requests, estimates }
 }
 
 /// The rule of the modes of FlexPushdownDB section 4.4: load what the cache admits.

@@ -289,6 +289,15 @@ impl ScanRun {
         }
     }
 
+    /// Tells the cache what the misses of pushed partitions cost, `work` together.
+    pub(super) fn observe_misses(&self, works: &[Work], work: Duration) {
+        let seconds = work.as_secs_f64() / works.len().max(1) as f64;
+        let missed: Vec<_> = works.iter().flat_map(|work| &work.missed).map(|key| (key, seconds)).collect();
+        if !missed.is_empty() {
+            self.query.resources().cache.observe_miss(&missed);
+        }
+    }
+
     /// Remembers whether the stored bytes of partitions were smaller than the answer.
     pub(super) fn learn_raw_is_smaller(&self, shape: Shape, works: &[Work], smaller: bool) {
         self.query.resources().experience.learn_raw_is_smaller(shape, self.statistics, &places(works), smaller);

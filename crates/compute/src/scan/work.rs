@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_cache::Access;
+use thermocline_cache::{Access, SegmentKey};
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
@@ -18,6 +18,8 @@ pub(super) struct Work {
     pub(super) segments: Vec<Access>,
     /// The kept answer on route `answered`, or room for the one of `pushdown`.
     pub(super) answer: Option<Access>,
+    /// Keys of the needed columns, where the cache is used and the partition is pushed down.
+    pub(super) missed: Vec<SegmentKey>,
     /// Plan of the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
 }

@@ -62,8 +62,12 @@ impl<T> Columns<T> {
 
     /// A column of numbers with a fraction.
     pub fn float(self, name: &str, of: impl Fn(&T) -> f64 + Send + Sync + 'static) -> Self {
-        let values = move |rows: &[T]| Arc::new(rows.iter().map(|row| Some(of(row))).collect::<Float64Array>()) as _;
-        self.with(name, DataType::Float64, values)
+        self.optional_float(name, move |row| Some(of(row)))
+    }
+
+    /// A column of numbers with a fraction or NULL.
+    pub fn optional_float(self, name: &str, of: impl Fn(&T) -> Option<f64> + Send + Sync + 'static) -> Self {
+        self.with(name, DataType::Float64, move |rows| Arc::new(rows.iter().map(&of).collect::<Float64Array>()))
     }
 
     /// A column of true and false.

@@ -51,6 +51,8 @@ fn segments(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
         .number("rows", |(segment, _)| segment.rows as u64)
         .number("accesses", |(segment, _)| segment.uses.accesses)
         .float("benefit", |(segment, _)| segment.benefit)
+        .float("miss_seconds", |(segment, _)| segment.uses.miss_seconds)
+        .optional_float("measured_miss_seconds", |(segment, _)| segment.uses.measured_seconds)
         .boolean("pinned", |(segment, _)| segment.pinned);
     known(resources, columns, |resources| {
         let with_partition = |segment: SegmentInfo| {
