@@ -125,7 +125,9 @@ fn admit(criterion: &mut Criterion) {
         let name = policy.name();
         let cache = SegmentCache::new(SEGMENTS * bytes, policy);
         let cached = SEGMENTS.div_ceil(SEGMENTS_PER_OBJECT);
-        (0..cached).for_each(|object| drop(load(&cache, &query(object, &columns, bytes), &column)));
+        for object in 0..cached {
+            load(&cache, &query(object, &columns, bytes), &column);
+        }
         let mut group = criterion.benchmark_group(format!("admit/{name}"));
         group.throughput(Throughput::Elements(wanted.len() as u64 * u64::from(COLUMNS)));
         // Half of the objects are cached; others are new each time.

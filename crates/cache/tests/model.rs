@@ -233,7 +233,7 @@ fn rows_of((table, object, partition, column): Name) -> usize {
 /// Modelled seconds of a miss: by the segment and by the lookup, sometimes unknown.
 fn miss_seconds((table, object, _, column): Name, tick: u64) -> f64 {
     let by_segment = 0.003 * f64::from(1 + table + 2 * object) * f64::from(1 + column);
-    if tick % 7 == 0 { 0.0 } else { by_segment * (1 + tick % 3) as f64 }
+    if tick.is_multiple_of(7) { 0.0 } else { by_segment * (1 + tick % 3) as f64 }
 }
 
 fn groups(random: &mut Random) -> Vec<Vec<Name>> {

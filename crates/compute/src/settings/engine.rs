@@ -54,8 +54,8 @@ pub const ENGINE_SETTINGS: &[Setting<EngineSettings>] = &[
     Setting {
         name: "cache_policy",
         scope: Scope::Database,
-        unit: "lfu, lru",
-        description: "what the segment cache keeps: lfu or lru",
+        unit: "lfu, lru, wlfu",
+        description: "what the segment cache keeps: lfu, lru or wlfu",
         get: |s| s.cache_policy.name().to_owned(),
         set: |s, text| policy_named(text).map(|policy| s.cache_policy = policy),
     },

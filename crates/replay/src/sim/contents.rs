@@ -19,6 +19,9 @@ pub struct Contents {
     loaded: Vec<SegmentId>,
     is_loaded: Numbered<bool>,
     evictions: u64,
+    /// Number of the last load, by segment.
+    admissions: Numbered<u64>,
+    loads: u64,
 }
 
 impl Contents {
@@ -33,6 +36,8 @@ impl Contents {
             loaded: vec![],
             is_loaded: Numbered::of(false, count),
             evictions: 0,
+            admissions: Numbered::of(0, count),
+            loads: 0,
         }
     }
 
@@ -69,6 +74,8 @@ impl Contents {
         }
         self.held[id] = true;
         self.used += self.bytes[id];
+        self.loads += 1;
+        self.admissions[id] = self.loads;
         if !self.is_loaded[id] {
             self.is_loaded[id] = true;
             self.loaded.push(id);
@@ -84,6 +91,11 @@ impl Contents {
             self.evictions += 1;
         }
         held
+    }
+
+    /// Number of the load that brought a segment: the lower, the longer it is cached.
+    pub fn admission(&self, id: SegmentId) -> u64 {
+        self.admissions[id]
     }
 
     /// Evictions so far.

@@ -58,7 +58,7 @@ impl<S: Score> Algorithm for Framework<S> {
         let victims = contents.iter().filter(|id| !needed.contains(id));
         let mut victims: Vec<(f64, SegmentId)> =
             victims.map(|id| (self.score.score(now, id, contents.bytes(id)), id)).collect();
-        victims.sort_by(|a, b| a.0.total_cmp(&b.0));
+        victims.sort_by(|a, b| a.0.total_cmp(&b.0).then(contents.admission(a.1).cmp(&contents.admission(b.1))));
 
         let mut short: HashMap<usize, usize> = HashMap::new();
         missing.iter().for_each(|(_, partition, _)| *short.entry(*partition).or_default() += 1);
@@ -91,8 +91,11 @@ impl<S: Score> Algorithm for Framework<S> {
             contents.evict(victim);
             self.score.evicted(score);
         }
-        for (_, id) in admitted {
-            contents.load(id);
+        let admitted: HashSet<SegmentId> = admitted.into_iter().map(|(_, id)| id).collect();
+        for need in lookup.partitions.iter().flat_map(|partition| &partition.segments) {
+            if admitted.contains(&need.id) {
+                contents.load(need.id);
+            }
         }
     }
 }

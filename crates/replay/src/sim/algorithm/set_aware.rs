@@ -23,6 +23,10 @@ use crate::trace::{Lookup, Partition, SegmentId};
 /// it.
 const FUTURE: f64 = 2.0;
 
+/// How much more the value of a pattern counts that is cached: a newcomer of equal value is no reason to move bytes, and
+/// values are estimates.
+const INCUMBENT: f64 = 2.0;
+
 /// A set of segments that a partition needed.
 #[derive(Debug)]
 struct Pattern {
@@ -124,7 +128,8 @@ impl Algorithm for SetAware {
             };
             let loads = self.patterns[number].segments.iter().filter(|id| !chosen.contains(id));
             let loads: Vec<f64> = loads.filter_map(load).collect();
-            let value = FUTURE * own - loads.iter().sum::<f64>();
+            let incumbent = if loads.is_empty() { INCUMBENT } else { 1.0 };
+            let value = FUTURE * incumbent * own - loads.iter().sum::<f64>();
             value / bytes_of(number, chosen).max(1) as f64
         };
         let mut queue: BinaryHeap<Ordered> =
