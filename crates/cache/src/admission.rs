@@ -105,6 +105,7 @@ impl State {
         let SegmentRequest { key, bytes, miss_seconds } = asked.request;
         if ahead {
             uses.record(self.tick + 1, *miss_seconds);
+            uses.inflation = self.inflation;
         }
         self.policy.rank(Candidate { key, uses: &uses, bytes: *bytes })
     }

@@ -251,8 +251,7 @@ impl SegmentCache {
         self.locked(|state| {
             // Two policies of Belady's have one name and two futures.
             if state.policy.name() != policy.name() || policy.name() == "belady" {
-                state.policy = policy;
-                state.rank_anew();
+                state.set_policy(policy);
             }
         });
     }

@@ -55,6 +55,8 @@ pub use accounting::{CountedBuffers, array_bytes, column_bytes};
 pub use cache::{Access, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
 pub use key::{Decoding, ObjectKey, SegmentKey};
 pub use load::{Claim, LoadShare, LoadTicket, Pending};
-pub use policy::{Belady, Candidate, FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policy_named};
+pub use policy::{
+    Belady, Candidate, FREQUENCY_HALF_LIFE, Gdsf, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policy_named,
+};
 pub use segment::PinnedSegment;
 pub use state::REMEMBERED_MAX;

@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) reserved: usize,
     pub(crate) bytes_max: usize,
     pub(crate) tick: u64,
+    /// See [`SegmentUse::inflation`].
+    pub(crate) inflation: f64,
     pub(crate) counters: CacheCounters,
     /// Evicted and removed segments, whose memory is freed after the lock is released.
     pub(crate) freed: Vec<Arc<Segment>>,
@@ -73,6 +75,7 @@ impl State {
             reserved: 0,
             bytes_max: 0,
             tick: 0,
+            inflation: 0.0,
             counters: CacheCounters::default(),
             freed: vec![],
         }
@@ -98,6 +101,7 @@ impl State {
             return;
         };
         slot.uses.record(self.tick, miss_seconds);
+        slot.uses.inflation = self.inflation;
         // A rank that grew is updated when eviction reaches this slot.
         if let Residency::Cached { segment, queued: Some(place), .. } = &mut slot.residency {
             let rank = self.policy.rank(Candidate { key: &slot.key, uses: &slot.uses, bytes: segment.bytes });
@@ -145,6 +149,12 @@ impl State {
 
     /// Evicts a segment taken out of the order.
     pub(crate) fn evict(&mut self, victim: &Victim) {
+        if self.policy.inflates()
+            && let Some(slot) = self.slots.get(victim.slot)
+        {
+            let candidate = Candidate { key: &slot.key, uses: &slot.uses, bytes: victim.bytes };
+            self.inflation = self.inflation.max(self.policy.benefit(candidate, self.tick));
+        }
         self.release(victim.slot);
         self.list(victim.slot);
         self.counters.evictions += 1;
@@ -368,6 +378,19 @@ impl State {
         for id in kept {
             if let Some(slot) = self.slots.get_mut(id) {
                 slot.uses = SegmentUse::default();
+            }
+        }
+        self.rank_anew();
+    }
+
+    /// Takes another policy, which has evicted nothing yet.
+    pub(crate) fn set_policy(&mut self, policy: Arc<dyn Policy>) {
+        self.policy = policy;
+        self.inflation = 0.0;
+        let ids: Vec<SlotId> = self.slots.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if let Some(slot) = self.slots.get_mut(id) {
+                slot.uses.inflation = 0.0;
             }
         }
         self.rank_anew();

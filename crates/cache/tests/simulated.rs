@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
-    Access, Belady, Claim, Decoding, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, Wlfu,
+    Access, Belady, Claim, Decoding, Gdsf, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, Wlfu,
     array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
@@ -112,12 +112,13 @@ fn the_simulation_has_the_same_hits() {
                 "lru" => Box::new(Framework::new(sim::Lru::new(count))),
                 "lfu" => Box::new(Framework::new(sim::Lfu::new(count, None))),
                 "wlfu" => Box::new(Framework::new(sim::Wlfu::new(count, None))),
+                "gdsf" => Box::new(Framework::new(sim::Gdsf::new(count))),
                 "belady" => Box::new(Framework::new(sim::Belady::new(&trace))),
                 other => panic!("no simulation of {other}"),
             }
         };
-        let policies: [Arc<dyn Policy>; 4] =
-            [Arc::new(Lru), Arc::new(Lfu), Arc::new(Wlfu), Arc::new(Belady::new(&trace, 0))];
+        let policies: [Arc<dyn Policy>; 5] =
+            [Arc::new(Lru), Arc::new(Lfu), Arc::new(Wlfu), Arc::new(Gdsf), Arc::new(Belady::new(&trace, 0))];
         for percent in [10, 30, 60] {
             let limit = trace.working_set_bytes() / 100 * percent;
             for policy in &policies {

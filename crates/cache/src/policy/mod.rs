@@ -13,6 +13,7 @@
 //! accesses count twice as much ([`Rank::scaled`]).
 
 mod belady;
+mod gdsf;
 mod lfu;
 mod lru;
 mod named;
@@ -22,6 +23,7 @@ mod uses;
 mod wlfu;
 
 pub use belady::Belady;
+pub use gdsf::Gdsf;
 pub use lfu::Lfu;
 pub use lru::Lru;
 pub use named::policy_named;

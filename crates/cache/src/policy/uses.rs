@@ -24,6 +24,8 @@ pub struct SegmentUse {
     pub weight: f64,
     /// Modelled seconds of a miss at the last access; 0 if unknown.
     pub miss_seconds: f64,
+    /// Benefit of the last victim before the last access; 0 under policies that do not inflate.
+    pub inflation: f64,
     /// Measured seconds of the last miss that was reported; `None` if none was.
     pub measured_seconds: Option<f64>,
 }

@@ -54,8 +54,8 @@ pub const ENGINE_SETTINGS: &[Setting<EngineSettings>] = &[
     Setting {
         name: "cache_policy",
         scope: Scope::Database,
-        unit: "lfu, lru, wlfu",
-        description: "what the segment cache keeps: lfu, lru or wlfu",
+        unit: "lfu, lru, wlfu, gdsf",
+        description: "what the segment cache keeps: lfu, lru, wlfu or gdsf",
         get: |s| s.cache_policy.name().to_owned(),
         set: |s, text| policy_named(text).map(|policy| s.cache_policy = policy),
     },

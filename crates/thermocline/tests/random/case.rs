@@ -260,7 +260,7 @@ impl Run {
         };
         set(rng, "thermocline.mode", &Mode::ALL.map(Mode::name));
         set(rng, "thermocline.cache_size", &["0", "20000", "300000", "1GiB", "1GiB"]);
-        set(rng, "thermocline.cache_policy", &["lru", "lfu"]);
+        set(rng, "thermocline.cache_policy", &["lru", "lfu", "wlfu", "gdsf"]);
         set(rng, "thermocline.partition_size", &["1MB", "1MiB", "65536"]);
         set(rng, "thermocline.pushback", &["on", "on", "off"]);
         set(rng, "thermocline.bitmaps", &["on", "on", "off"]);

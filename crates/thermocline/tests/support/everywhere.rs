@@ -120,7 +120,7 @@ impl Everywhere {
         let half = self.session(location, working_set / 2).await;
         for mode in [Mode::Hybrid, Mode::Caching, Mode::Hybrid] {
             half.set("mode", mode.name()).unwrap();
-            for policy in ["lru", "lfu"] {
+            for policy in ["lru", "lfu", "wlfu", "gdsf"] {
                 half.database().set("cache_policy", policy).unwrap();
                 self.run_all(&half, &format!("{format:?} {location} {mode} half cached, {policy}")).await;
             }
