@@ -50,6 +50,6 @@ mod state;
 pub use accounting::{CountedBuffers, array_bytes, column_bytes};
 pub use cache::{Access, Accesses, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
 pub use load::{Claim, LoadShare, LoadTicket, Pending};
-pub use policy::{FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, policy_named};
+pub use policy::{FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, policies, policy_named};
 pub use segment::{Decoding, ObjectKey, PinnedSegment, SegmentKey};
 pub use state::REMEMBERED_MAX;

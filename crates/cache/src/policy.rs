@@ -130,15 +130,18 @@ impl Policy for Lfu {
     }
 }
 
+/// All policies, in the order in which reports list them.
+pub fn policies() -> Vec<Arc<dyn Policy>> {
+    vec![Arc::new(Lru), Arc::new(Lfu)]
+}
+
 /// The policy with this name.
 ///
 /// # Errors
 /// A sentence that names the text and the available policies.
 pub fn policy_named(text: &str) -> Result<Arc<dyn Policy>, String> {
-    let policies: [Arc<dyn Policy>; 2] = [Arc::new(Lru), Arc::new(Lfu)];
-    let names = policies.each_ref().map(|policy| policy.name()).join(", ");
-    policies
-        .into_iter()
-        .find(|policy| policy.name().eq_ignore_ascii_case(text.trim()))
-        .ok_or_else(|| format!("unknown cache policy '{text}': expected one of {names}"))
+    policies().into_iter().find(|policy| policy.name().eq_ignore_ascii_case(text.trim())).ok_or_else(|| {
+        let names: Vec<_> = policies().iter().map(|policy| policy.name()).collect();
+        format!("unknown cache policy '{text}': expected one of {}", names.join(", "))
+    })
 }
