@@ -105,8 +105,10 @@ fn check_records(json: &Path) -> Vec<Value> {
         let cached: f64 = timed.iter().map(|query| number(query, "segments_hit")).sum();
         let cache = record["cache_share"].as_f64().unwrap_or_default();
         assert!(cache > 0.0 || cached == 0.0, "{record} has {cached} hits");
-        if cache == 1.0 && record["theta"] == 2.0 {
-            assert_eq!(timed.iter().map(|query| number(query, "segments_missed")).sum::<f64>(), 0.0, "{record}");
+        if cache == 1.0 {
+            // What is estimated above its real size may not fit at the end.
+            let missed: f64 = timed.iter().map(|query| number(query, "segments_missed")).sum();
+            assert!(missed * 5.0 < cached, "{record} has {cached} hits and {missed} misses");
         }
         let configuration = CONFIGURATION.map(|field| record[field].to_string()).join(" ");
         assert!(configurations.insert(configuration), "{record} comes twice");
@@ -152,24 +154,29 @@ fn a_quick_sweep_has_every_figure_table_and_record() {
 
     let modes = Mode::ALL.map(Mode::name);
     let policies = cache_policy_names();
-    let seconds = "seconds for the batch";
+    let (cache_size, theta, bandwidth) = ("cache size / working set", "theta (skew over years)", "bandwidth in Mbit/s");
+    let over_skew = "Cache policies over skew, queries of mixed selectivity";
+    let bytes_over_skew = format!("{over_skew}: bytes");
+    let over_bandwidth = "Cache policies over bandwidth, queries of mixed selectivity";
     for (name, title, x, legend, panels) in [
-        ("7a", "Modes over cache size", "cache size / working set", &modes[..], 1),
-        ("7b", "Modes over skew", "theta (skew over years)", &modes, 1),
-        ("8a", "Modes over cache size", "cache size / working set", &modes, 1),
-        ("8b", "Modes over skew", "theta (skew over years)", &modes, 1),
-        ("10", "Modes over cache size, Parquet and CSV", "cache size / working set", &modes, 4),
-        ("11", "Cache policies over skew, queries of mixed selectivity", "theta (skew over years)", &policies, 1),
-        ("12a", "Modes over bandwidth", "bandwidth in Mbit/s", &modes, 1),
-        ("12b", "Cache policies over bandwidth, queries of mixed selectivity", "bandwidth in Mbit/s", &policies, 1),
+        ("7a", "Modes over cache size", cache_size, &modes[..], 1),
+        ("7b", "Modes over skew", theta, &modes, 1),
+        ("8a", "Modes over cache size", cache_size, &modes, 1),
+        ("8b", "Modes over skew", theta, &modes, 1),
+        ("10", "Modes over cache size, Parquet and CSV", cache_size, &modes, 4),
+        ("11", over_skew, theta, &policies, 1),
+        ("11-bytes", &bytes_over_skew, theta, &policies, 1),
+        ("12a", "Modes over bandwidth", bandwidth, &modes, 1),
+        ("12b", over_bandwidth, bandwidth, &policies, 1),
     ] {
-        let figure = check_figure(&figures, &format!("ssb-figure-{name}"), title, &[x, seconds], legend);
+        let y = if name == "11-bytes" { "MiB from and to storage" } else { "seconds" };
+        let figure = check_figure(&figures, &format!("ssb-figure-{name}"), title, &[x, y], legend);
         assert_eq!(figure.lines, panels * legend.len(), "{name}");
     }
     let speed_ups = "Speed-up over pullup, geometric mean by kind of query";
     let figure = check_figure(&figures, "ssb-figure-9", speed_ups, &["seconds of pullup / seconds"], &modes);
     assert!(figure.bars >= modes.len(), "there is a kind of query");
-    assert_eq!(std::fs::read_dir(&figures).unwrap().count(), 9);
+    assert_eq!(std::fs::read_dir(&figures).unwrap().count(), 10);
 
     let batches = check_records(&json);
     let values = |field: &str| -> BTreeSet<String> {

@@ -1,7 +1,7 @@
 //! Line charts of figures 7, 8 and 10 to 12: which configuration belongs to which point.
 
 use thermocline_pushdown::Mode;
-use thermocline_workloads::figures::{Axis, Scale, bit_rate};
+use thermocline_workloads::figures::{Axis, Quantity, Scale, bit_rate};
 use thermocline_workloads::generate::Format;
 
 use super::axes::Axes;
@@ -14,12 +14,13 @@ const FAST: f64 = 5.0;
 /// One line chart, a file of its own.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// Its name in the paper, such as `7a`.
+    /// Its name in the paper, such as `7a`, and what it adds to it.
     pub name: &'static str,
     pub title: String,
     /// What all of its points have in common.
     pub conditions: String,
     pub x: Axis<'static>,
+    pub y: Quantity,
     pub y_scale: Scale,
     /// Its points, in the order in which they are measured: those that are compared one after the other.
     pub cells: Vec<Cell>,
@@ -44,7 +45,7 @@ pub fn charts(axes: &Axes, figure: Figure) -> Vec<Chart> {
         Figure::Modes => vec![over_cache_size(axes, "7a", 1.0), over_theta(axes, "7b", 1.0)],
         Figure::ModesOverFastLink => vec![over_cache_size(axes, "8a", FAST), over_theta(axes, "8b", FAST)],
         Figure::Formats => vec![formats(axes)],
-        Figure::Policies => vec![policies(axes)],
+        Figure::Policies => vec![policies(axes), bytes_of(policies(axes), "11-bytes")],
         Figure::Links => vec![modes_over_bandwidth(axes), policies_over_bandwidth(axes)],
         Figure::SpeedUps | Figure::All => vec![],
     }
@@ -58,6 +59,7 @@ fn over_cache_size(axes: &Axes, name: &'static str, multiple: f64) -> Chart {
         title: "Modes over cache size".to_owned(),
         conditions: format!("{}, link of {}", axes.format.extension(), bit_rate(link)),
         x: CACHE_SIZE,
+        y: Quantity::Seconds,
         y_scale: Scale::Log,
         cells: modes_by_share(axes, &panel, axes.format, link),
     }
@@ -99,6 +101,7 @@ fn over_theta(axes: &Axes, name: &'static str, multiple: f64) -> Chart {
         title: "Modes over skew".to_owned(),
         conditions: format!("{}, link of {}", axes.format.extension(), bit_rate(link)),
         x: THETA,
+        y: Quantity::Seconds,
         y_scale: Scale::Log,
         cells,
     }
@@ -118,6 +121,7 @@ fn formats(axes: &Axes) -> Chart {
         title: "Modes over cache size, Parquet and CSV".to_owned(),
         conditions: format!("theta {}", axes.theta),
         x: CACHE_SIZE,
+        y: Quantity::Seconds,
         y_scale: Scale::Log,
         cells,
     }
@@ -140,9 +144,15 @@ fn policies(axes: &Axes) -> Chart {
         title: "Cache policies over skew, queries of mixed selectivity".to_owned(),
         conditions: format!("{}, link of {}, {}", axes.format.extension(), bit_rate(axes.link), Mode::Hybrid),
         x: THETA,
+        y: Quantity::Seconds,
         y_scale: Scale::Linear,
         cells,
     }
+}
+
+/// The same chart with bytes in place of seconds.
+fn bytes_of(chart: Chart, name: &'static str) -> Chart {
+    Chart { name, title: format!("{}: bytes", chart.title), y: Quantity::Bytes, ..chart }
 }
 
 fn modes_over_bandwidth(axes: &Axes) -> Chart {
@@ -163,6 +173,7 @@ fn modes_over_bandwidth(axes: &Axes) -> Chart {
         title: "Modes over bandwidth".to_owned(),
         conditions: axes.format.extension().to_owned(),
         x: BANDWIDTH,
+        y: Quantity::Seconds,
         y_scale: Scale::Log,
         cells,
     }
@@ -187,6 +198,7 @@ fn policies_over_bandwidth(axes: &Axes) -> Chart {
         title: "Cache policies over bandwidth, queries of mixed selectivity".to_owned(),
         conditions: format!("{}, {}", axes.format.extension(), Mode::Hybrid),
         x: BANDWIDTH,
+        y: Quantity::Seconds,
         y_scale: Scale::Log,
         cells,
     }

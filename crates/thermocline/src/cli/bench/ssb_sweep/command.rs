@@ -64,7 +64,7 @@ pub struct SsbSweepArgs {
     /// Skews to compare [default: 0 to 2.5 in steps of 0.5, with --quick 0,2]
     #[arg(long, value_delimiter = ',', value_parser = exponent)]
     thetas: Vec<f64>,
-    /// Skew where it does not vary
+    /// Skew where it does not vary; policies over bandwidth are compared without skew
     #[arg(long, default_value_t = 2.0, value_parser = exponent)]
     theta: f64,
     /// Limit of the storage node's link where it does not vary [default: 1Gbps, with --quick 200Mbps]

@@ -2,7 +2,7 @@
 
 use datafusion::common::Result;
 use thermocline_pushdown::Mode;
-use thermocline_workloads::figures::{Axis, Caption, Point, bars, bit_rate, lines};
+use thermocline_workloads::figures::{Axis, Caption, Point, Quantity, bars, bit_rate, lines};
 
 use super::axes::Axes;
 use super::chart::Chart;
@@ -28,7 +28,7 @@ impl Setup {
     }
 }
 
-/// A line chart of elapsed seconds.
+/// A line chart.
 ///
 /// # Errors
 /// If none of its configurations has run.
@@ -36,11 +36,20 @@ pub fn line_chart(setup: Setup, chart: &Chart, outcomes: &Outcomes) -> Result<St
     let mut points = vec![];
     for cell in &chart.cells {
         for pass in outcomes.of(&cell.configuration) {
-            points.push(Point::<f64>::new(&cell.panel, &cell.series, cell.x, pass.seconds_total()));
+            points.push(Point::<f64>::new(&cell.panel, &cell.series, cell.x, value(chart.y, pass)));
         }
     }
-    let y = Axis { label: "seconds for the batch", scale: chart.y_scale };
+    let y = Axis { label: chart.y.axis(), scale: chart.y_scale };
     lines(&setup.caption(&chart.title, &chart.conditions), chart.x, y, &points)
+}
+
+/// A batch's quantity, in the axis' unit.
+fn value(quantity: Quantity, pass: &Outcome) -> f64 {
+    match quantity {
+        Quantity::Seconds => pass.seconds_total(),
+        Quantity::Bytes => pass.bytes_moved() as f64 / (1 << 20) as f64,
+        Quantity::Dollars => pass.dollars * 1000.0,
+    }
 }
 
 /// Configurations of figure 9: the modes that its queries are sorted by, and all others.
@@ -58,6 +67,7 @@ pub fn speed_up_bars(setup: Setup, axes: &Axes, outcomes: &Outcomes) -> Result<S
     let seconds = |mode: Mode| query_seconds(outcomes.of(&axes.star(mode)));
     let pullup = seconds(Mode::Pullup);
     let kinds = kinds(&seconds(Mode::Caching), &seconds(Mode::Pushdown));
+    let panel = format!("theta {}, cache of {} of the working set", axes.theta, axes.cache_share);
     let mut points = vec![];
     for kind in Kind::ALL {
         let count = kinds.iter().filter(|of| **of == kind).count();
@@ -65,18 +75,10 @@ pub fn speed_up_bars(setup: Setup, axes: &Axes, outcomes: &Outcomes) -> Result<S
             let passes: &[Outcome] = outcomes.of(&configuration);
             let group = format!("{} ({count})", kind.name());
             let mean = speed_up(kind, &kinds, &pullup, &query_seconds(passes));
-            points.extend(
-                mean.map(|mean| Point::<String>::new("by kind of query", configuration.mode.name(), group, mean)),
-            );
+            points.extend(mean.map(|mean| Point::<String>::new(&panel, configuration.mode.name(), group, mean)));
         }
     }
-    let link = bit_rate(axes.link);
-    let conditions = format!(
-        "{}, link of {link}, theta {}, cache of {} of the working set",
-        axes.format.extension(),
-        axes.theta,
-        axes.cache_share
-    );
+    let conditions = format!("{}, link of {}", axes.format.extension(), bit_rate(axes.link));
     let caption = setup.caption("Speed-up over pullup, geometric mean by kind of query", &conditions);
     bars(&caption, "seconds of pullup / seconds", &points)
 }

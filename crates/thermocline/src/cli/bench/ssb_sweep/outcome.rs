@@ -32,6 +32,11 @@ impl Outcome {
         self.seconds.iter().sum()
     }
 
+    /// Bytes from and to storage.
+    pub fn bytes_moved(&self) -> u64 {
+        self.bytes_from_storage + self.bytes_to_storage
+    }
+
     /// CPU seconds of compute if its cores belong to the batch as long as it runs.
     pub fn cpu_seconds_dedicated(&self, cores: usize) -> f64 {
         self.seconds_total() * cores as f64

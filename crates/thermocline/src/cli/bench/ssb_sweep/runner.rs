@@ -269,7 +269,7 @@ pub fn print_titles() {
 /// Prints a configuration with the medians over its passes: elapsed seconds, bytes moved, CPU seconds.
 fn print(configuration: &Configuration, passes: &[Outcome]) {
     let Configuration { batch, theta, format, link, mode, cache } = configuration;
-    let bytes = median_of(passes, |pass| Some((pass.bytes_from_storage + pass.bytes_to_storage) as f64));
+    let bytes = median_of(passes, |pass| Some(pass.bytes_moved() as f64));
     say!(
         "{:<18}{theta:>6} {:<8}{:>12} {:<10}{:<8}{:>6}{:>10}{:>12}{:>9}{:>9}",
         batch.name(),

@@ -30,7 +30,7 @@ pub fn print_table(table: Table, axes: &Axes, outcomes: &Outcomes, cores: usize)
                     "  {mode:<10}{:>14}{:>14}{:>14}",
                     bytes(|pass| pass.bytes_from_storage),
                     bytes(|pass| pass.bytes_to_storage),
-                    bytes(|pass| pass.bytes_from_storage + pass.bytes_to_storage)
+                    bytes(Outcome::bytes_moved)
                 );
             }
         }
