@@ -56,7 +56,7 @@ pub use cache::{Access, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest
 pub use key::{Decoding, ObjectKey, SegmentKey};
 pub use load::{Claim, LoadShare, LoadTicket, Pending};
 pub use policy::{
-    Belady, Candidate, FREQUENCY_HALF_LIFE, Gdsf, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policy_named,
+    Belady, Candidate, FREQUENCY_HALF_LIFE, Gdsf, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policies, policy_named,
 };
 pub use segment::PinnedSegment;
 pub use state::REMEMBERED_MAX;

@@ -34,6 +34,7 @@ pub use query::{HeapGauges, QueryContext, QueryRecord, QueryStats, Resources, St
 pub use scan::HybridScanExec;
 pub use settings::{
     ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
+    cache_policy_names,
 };
 pub use system::{Columns, SystemTable};
 pub use thermocline_storage::{NodeConfig, Scheme};

@@ -26,7 +26,7 @@ pub use belady::Belady;
 pub use gdsf::Gdsf;
 pub use lfu::Lfu;
 pub use lru::Lru;
-pub use named::policy_named;
+pub use named::{policies, policy_named};
 pub use rank::Rank;
 pub use score::{Candidate, Policy};
 pub use uses::{FREQUENCY_HALF_LIFE, SegmentUse};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use thermocline_cache::{Lfu, Policy, policy_named};
+use thermocline_cache::{Lfu, Policy, policies, policy_named};
 use thermocline_pushdown::units::{at_least, exact_size, parse_count, parse_size};
 use thermocline_types::{Scope, Setting};
 
@@ -28,6 +28,11 @@ pub struct EngineSettings {
     pub temporary_directory: Option<PathBuf>,
     /// Bytes that they may put there.
     pub temporary_files_limit: u64,
+}
+
+/// Names of all replacement policies, in the order in which reports list them.
+pub fn cache_policy_names() -> Vec<&'static str> {
+    policies().iter().map(|policy| policy.name()).collect()
 }
 
 /// Queries that run at once for each core. A query that waits for storage needs none.

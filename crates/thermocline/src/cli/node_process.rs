@@ -57,7 +57,7 @@ impl NodeOptions {
 /// A running node; it ends when this is dropped.
 #[derive(Debug)]
 pub struct NodeProcess {
-    _process: Child,
+    process: Child,
     /// `host:port`.
     pub address: String,
 }
@@ -91,7 +91,12 @@ impl NodeProcess {
         if !address.contains(':') {
             return Err(failed("it ended at once".into()));
         }
-        Ok(Self { _process: process, address })
+        Ok(Self { process, address })
+    }
+
+    /// Its process id; `None` once it has ended.
+    pub fn id(&self) -> Option<u32> {
+        self.process.id()
     }
 }
 

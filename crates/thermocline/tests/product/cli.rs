@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::figure::Figure;
+
 fn thermocline(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thermocline")).args(arguments).output().unwrap()
 }
@@ -444,51 +446,4 @@ fn arguments_of_benches_that_do_not_fit_are_refused_before_anything_is_made() {
         assert!(error.contains(names) && !error.contains("making"), "{arguments:?}: {error}");
     }
     assert!(!data.exists());
-}
-
-/// Content of a figure, besides axes and text.
-struct Figure {
-    /// Colours in its legend.
-    series: usize,
-    bars: usize,
-    lines: usize,
-}
-
-impl Figure {
-    /// Reads `NAME.svg`, which must be well-formed XML.
-    fn read(folder: &Path, name: &str) -> Self {
-        use quick_xml::events::Event;
-        let svg = std::fs::read_to_string(folder.join(format!("{name}.svg"))).unwrap();
-        let mut reader = quick_xml::Reader::from_str(&svg);
-        let (mut open, mut rectangles, mut lines) = (vec![], vec![], 0);
-        let mut colours = std::collections::HashSet::new();
-        loop {
-            let event = reader.read_event().unwrap_or_else(|error| panic!("{name}: {error}"));
-            let attribute = |element: &quick_xml::events::BytesStart<'_>, name: &str| {
-                let found = element.attributes().map(|attribute| attribute.unwrap());
-                let found = found.into_iter().find(|attribute| attribute.key.as_ref() == name.as_bytes());
-                found.map(|attribute| text(&attribute.value)).unwrap_or_default()
-            };
-            match event {
-                Event::Start(element) => open.push(element.name().as_ref().to_vec()),
-                Event::End(_) => drop(open.pop().unwrap()),
-                Event::Empty(element) => match element.name().as_ref() {
-                    b"rect" => rectangles.push(attribute(&element, "fill")),
-                    b"polyline" if attribute(&element, "stroke-width") == "2" => {
-                        lines += 1;
-                        colours.insert(attribute(&element, "stroke"));
-                    }
-                    _ => {}
-                },
-                Event::Eof => break,
-                _ => {}
-            }
-        }
-        assert!(open.is_empty(), "{name} leaves {open:?} open");
-        rectangles.retain(|fill| fill != "#FFFFFF");
-        colours.extend(rectangles.iter().cloned());
-        // One rectangle for each series is its legend entry.
-        let series = colours.len();
-        Self { series, bars: rectangles.len() - series, lines }
-    }
 }

@@ -33,6 +33,7 @@ mod sessions;
 mod shell;
 mod soak;
 mod ssb;
+mod ssb_sweep;
 mod statements;
 mod text_objects;
 mod tpch;

@@ -118,12 +118,17 @@ impl Everywhere {
         let (working_set, _) = full.engine().cache().bytes();
 
         let half = self.session(location, working_set / 2).await;
-        for mode in [Mode::Hybrid, Mode::Caching, Mode::Hybrid] {
+        for (mode, policy) in [
+            (Mode::Hybrid, "lru"),
+            (Mode::Caching, "lfu"),
+            (Mode::Hybrid, "wlfu"),
+            (Mode::Auto, "gdsf"),
+            (Mode::Caching, "gdsf"),
+            (Mode::Auto, "lfu"),
+        ] {
             half.set("mode", mode.name()).unwrap();
-            for policy in ["lru", "lfu", "wlfu", "gdsf"] {
-                half.database().set("cache_policy", policy).unwrap();
-                self.run_all(&half, &format!("{format:?} {location} {mode} half cached, {policy}")).await;
-            }
+            half.database().set("cache_policy", policy).unwrap();
+            self.run_all(&half, &format!("{format:?} {location} {mode} half cached, {policy}")).await;
         }
         assert!(half.engine().cache().bytes_max() <= working_set / 2, "the cache passed its limit");
         half

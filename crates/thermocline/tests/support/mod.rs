@@ -1,10 +1,11 @@
-//! Shared parts of the integration tests: the program, the DuckDB oracle, data, topologies, canonical rows.
+//! Shared parts of the integration tests: the program, the DuckDB oracle, data, topologies, rows, figures.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod compression;
 pub mod data;
 pub mod everywhere;
+pub mod figure;
 pub mod oracle;
 pub mod program;
 pub mod rows;

@@ -16,11 +16,16 @@ impl Caption {
     pub fn new(title: impl Into<String>, measurement: &Measurement) -> Self {
         let Measurement { workload, scale, format, egress_bytes_per_s } = measurement;
         let link = match egress_bytes_per_s {
-            Some(bytes) if *bytes >= 125_000_000 => format!("link of {} Gbit/s", *bytes as f64 * 8.0 / 1e9),
-            Some(bytes) => format!("link of {} Mbit/s", *bytes as f64 * 8.0 / 1e6),
+            Some(bytes) => format!("link of {}", bit_rate(*bytes)),
             None => "storage node in the process".to_owned(),
         };
         let subtitle = format!("{}, scale {scale}, {}, {link}", workload.name, format.extension());
         Self { title: title.into(), subtitle }
     }
+}
+
+/// A rate in bits a second, as captions print it.
+pub fn bit_rate(bytes_per_s: u64) -> String {
+    let bits = bytes_per_s as f64 * 8.0;
+    if bits >= 1e9 { format!("{} Gbit/s", bits / 1e9) } else { format!("{} Mbit/s", bits / 1e6) }
 }

@@ -24,6 +24,6 @@ mod sheet;
 
 pub use axis::{Axis, Scale};
 pub use bars::bars;
-pub use caption::Caption;
+pub use caption::{Caption, bit_rate};
 pub use lines::lines;
 pub use point::{Point, Quantity};

@@ -17,8 +17,8 @@ pub struct BatchQuery {
     pub name: String,
     /// The query.
     pub sql: String,
-    /// The year of order dates that the query reads; `None` if it reads them all.
-    pub year: Option<i32>,
+    /// The year of order dates that the query reads.
+    pub year: i32,
 }
 
 /// `n` random queries, each over one year.
@@ -29,18 +29,16 @@ pub struct BatchQuery {
 /// range of `lo_discount` of width 2 or of `lo_quantity` of width 10. Equal arguments give equal batches.
 pub fn batch(n: usize, theta: f64, seed: u64) -> Vec<BatchQuery> {
     let mut rng = Rng::new(Stream::Batch, seed);
-    let mut years: Vec<i32> =
-        year_counts(n, theta).into_iter().flat_map(|(year, count)| std::iter::repeat_n(year, count)).collect();
-    rng.shuffle(&mut years);
-    years.into_iter().map(|year| star_query(year, &mut rng)).collect()
+    years(n, theta, &mut rng).into_iter().map(|year| star_query(year, &mut rng)).collect()
 }
 
-/// `n` two-table queries, alternately with a very selective predicate (`lo_quantity = x`, 2 % of
-/// the rows) and an unselective one (on `lo_discount`, 91 %). For cache policies that weigh
-/// a segment's use by selectivity (WLFU). Equal arguments give equal batches.
-pub fn wlfu_batch(n: usize, seed: u64) -> Vec<BatchQuery> {
+/// `n` two-table queries, each over one year, with the years of [`batch`]: alternately with a very selective predicate
+/// (`lo_quantity = x`, 2 % of the year's rows) and an unselective one (on `lo_discount`, 91 %). For cache policies that
+/// weigh a segment's use by selectivity (WLFU). Equal arguments give equal batches.
+pub fn wlfu_batch(n: usize, theta: f64, seed: u64) -> Vec<BatchQuery> {
     let mut rng = Rng::new(Stream::Wlfu, seed);
-    (0..n).map(|number| pair_query(number % 2 == 0, &mut rng)).collect()
+    let years = years(n, theta, &mut rng).into_iter().enumerate();
+    years.map(|(number, year)| pair_query(year, number % 2 == 0, &mut rng)).collect()
 }
 
 /// The same queries in a random order that depends only on their number and `seed`.
@@ -48,6 +46,14 @@ pub fn reshuffle(queries: &[BatchQuery], seed: u64) -> Vec<BatchQuery> {
     let mut queries = queries.to_vec();
     Rng::new(Stream::Shuffle, seed).shuffle(&mut queries);
     queries
+}
+
+/// The year of each of `n` queries, in a random order.
+fn years(n: usize, theta: f64, rng: &mut Rng) -> Vec<i32> {
+    let counts = year_counts(n, theta).into_iter();
+    let mut years: Vec<i32> = counts.flat_map(|(year, count)| std::iter::repeat_n(year, count)).collect();
+    rng.shuffle(&mut years);
+    years
 }
 
 /// Each year, the most recent first, with its number of queries out of `n`.
@@ -203,7 +209,7 @@ fn star_query(year: i32, rng: &mut Rng) -> BatchQuery {
     let mut conditions: Vec<String> = vec!["lo_orderdate = d_datekey".into()];
     conditions.extend(joins.iter().map(|join| join.condition().into()));
     conditions.extend(predicates(rng));
-    conditions.push(format!("lo_orderdate between {year}0101 and {year}1231"));
+    conditions.push(year_range(year));
     conditions.push(measure_range(rng));
     let sql = format!(
         "select {group_by}, {measure}
@@ -214,7 +220,7 @@ order by {order_by}",
         tables.join(", "),
         conditions.join("\n  and "),
     );
-    BatchQuery { name: (*name).into(), sql, year: Some(year) }
+    BatchQuery { name: (*name).into(), sql, year }
 }
 
 /// Grouping columns of the two-table queries.
@@ -230,7 +236,7 @@ const PAIR_GROUPS: [(Join, &str); 6] = [
 const PAIR_MEASURES: [&str; 3] =
     ["sum(lo_revenue) as revenue", "sum(lo_supplycost) as cost", "sum(lo_extendedprice) as price"];
 
-fn pair_query(selective: bool, rng: &mut Rng) -> BatchQuery {
+fn pair_query(year: i32, selective: bool, rng: &mut Rng) -> BatchQuery {
     let (join, group_by) = pick(&PAIR_GROUPS, rng);
     let measure = pick(&PAIR_MEASURES, rng);
     let (column, predicate) = if selective {
@@ -238,16 +244,17 @@ fn pair_query(selective: bool, rng: &mut Rng) -> BatchQuery {
     } else {
         ("lo_discount", (*pick(&["lo_discount >= 1", "lo_discount <= 9"], rng)).into())
     };
-    let (table, condition) = (join.table(), join.condition());
+    let (table, condition, year_range) = (join.table(), join.condition(), year_range(year));
     let sql = format!(
         "select {group_by}, {measure}
 from lineorder, {table}
 where {condition}
+  and {year_range}
   and {predicate}
 group by {group_by}
 order by {group_by}"
     );
-    BatchQuery { name: format!("wlfu-{table}-{column}"), sql, year: None }
+    BatchQuery { name: format!("wlfu-{table}-{column}"), sql, year }
 }
 
 #[expect(clippy::indexing_slicing, reason = "below(len) is an index; no list here is empty")]
@@ -291,6 +298,10 @@ fn brand_range(rng: &mut Rng) -> String {
     let first = category * BRANDS_PER_CATEGORY + rng.key(BRANDS_PER_CATEGORY - BRAND_RANGE + 1);
     let last = first + BRAND_RANGE - 1;
     format!("p_brand1 between '{}' and '{}'", brand_name(first), brand_name(last))
+}
+
+fn year_range(year: i32) -> String {
+    format!("lo_orderdate between {year}0101 and {year}1231")
 }
 
 fn measure_range(rng: &mut Rng) -> String {

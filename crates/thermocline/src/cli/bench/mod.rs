@@ -6,6 +6,7 @@ mod bitmap;
 mod cache_sim;
 mod common;
 mod contest;
+mod cpu_time;
 mod engine;
 mod experiment;
 mod figures;
@@ -15,6 +16,7 @@ mod scratch;
 mod sessions;
 mod sink;
 mod ssb;
+mod ssb_sweep;
 mod sweep;
 mod tpcc;
 mod tpch;
@@ -35,6 +37,8 @@ pub struct BenchArgs {
 enum Workload {
     /// The Star Schema Benchmark: the 13 queries, or a skewed random batch
     Ssb(ssb::SsbArgs),
+    /// The figures and tables of FlexPushdownDB: modes, cache sizes, policies, formats, skews and bandwidths
+    SsbSweep(ssb_sweep::SsbSweepArgs),
     /// TPC-H: the 22 queries, in every mode or over a storage node's compute power
     Tpch(tpch::TpchArgs),
     /// Filter, join, group-by and top-K one by one, locally and at storage
@@ -62,6 +66,7 @@ enum Workload {
 pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
     match args.workload {
         Workload::Ssb(args) => ssb::ssb(args).await,
+        Workload::SsbSweep(args) => ssb_sweep::ssb_sweep(args).await,
         Workload::Tpch(args) => tpch::tpch(args).await,
         Workload::Operators(args) => operators::operators(args).await,
         Workload::Adaptive(args) => adaptive::adaptive(args).await,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::ssb::{BatchQuery, QUERIES, batch, reshuffle, wlfu_batch};
 
 fn counts_from_1998(queries: &[BatchQuery]) -> Vec<usize> {
-    let of_year = |year| queries.iter().filter(|query| query.year == Some(year)).count();
+    let of_year = |year| queries.iter().filter(|query| query.year == year).count();
     (1992..=1998).rev().map(of_year).collect()
 }
 
@@ -18,6 +18,7 @@ fn years_get_their_exact_shares() {
     assert_eq!(counts_from_1998(&batch(14, f64::NAN, 1)), [2; 7]);
     for n in 0..200 {
         assert_eq!(batch(n, 0.7, 3).len(), n);
+        assert_eq!(counts_from_1998(&wlfu_batch(n, 0.7, 3)), counts_from_1998(&batch(n, 0.7, 4)));
     }
 }
 
@@ -25,8 +26,8 @@ fn years_get_their_exact_shares() {
 fn batches_depend_on_the_seed_alone() {
     assert_eq!(batch(50, 1.0, 7), batch(50, 1.0, 7));
     assert_ne!(batch(50, 1.0, 7), batch(50, 1.0, 8));
-    assert_eq!(wlfu_batch(50, 7), wlfu_batch(50, 7));
-    assert_ne!(wlfu_batch(50, 7), wlfu_batch(50, 8));
+    assert_eq!(wlfu_batch(50, 1.0, 7), wlfu_batch(50, 1.0, 7));
+    assert_ne!(wlfu_batch(50, 1.0, 7), wlfu_batch(50, 1.0, 8));
 }
 
 #[test]
@@ -51,7 +52,6 @@ fn every_template_occurs_with_its_year_and_one_range() {
     assert_eq!(names, templates);
     let mut discounts = 0;
     for BatchQuery { sql, year, .. } in &queries {
-        let year = year.unwrap_or_default();
         assert!(sql.contains(&format!("lo_orderdate between {year}0101 and {year}1231")), "{sql}");
         assert!(sql.contains("lo_orderdate = d_datekey"), "{sql}");
         let discount = sql.contains("lo_discount between ");
@@ -63,11 +63,23 @@ fn every_template_occurs_with_its_year_and_one_range() {
 
 #[test]
 fn wlfu_queries_alternate() {
-    for pair in wlfu_batch(40, 2).chunks(2) {
+    let queries = wlfu_batch(400, 0.5, 2);
+    for pair in queries.chunks(2) {
         let names: Vec<&str> = pair.iter().map(|query| query.name.as_str()).collect();
         assert!(matches!(
             names.as_slice(),
             [first, second] if first.ends_with("lo_quantity") && second.ends_with("lo_discount")
         ));
+    }
+    let names: HashSet<&str> = queries.iter().map(|query| query.name.as_str()).collect();
+    assert_eq!(names.len(), 3 * 2, "three dimensions with either predicate: {names:?}");
+    for BatchQuery { name, sql, year } in &queries {
+        let [_, table, column] = name.split('-').collect::<Vec<_>>()[..] else { panic!("{name}") };
+        assert!(sql.contains(&format!("from lineorder, {table}\n")), "{sql}");
+        assert!(sql.contains(&format!("lo_orderdate between {year}0101 and {year}1231")), "{sql}");
+        assert_eq!(sql.contains("lo_quantity = "), column == "lo_quantity", "{sql}");
+        assert_eq!(sql.contains("lo_discount "), column == "lo_discount", "{sql}");
+        let grouped = sql.lines().find_map(|line| line.strip_prefix("group by ")).unwrap();
+        assert!(table.starts_with(&grouped[..1]), "{grouped} is an attribute of {table}");
     }
 }
