@@ -129,7 +129,7 @@ async fn many_sessions_of_one_database() {
     assert_eq!(one(&run(&first, "SELECT n FROM shared").await), (SESSIONS * ROUNDS).to_string());
     let sum: i64 = (0..SESSIONS).map(|number| number * ROUNDS).sum();
     assert_eq!(one(&run(&first, "SELECT sum(n) FROM own").await), sum.to_string());
-    assert_eq!(one(&run(&first, "SHOW mode").await), "hybrid", "nobody's setting is another's");
+    assert_eq!(one(&run(&first, "SHOW mode").await), "auto", "nobody's setting is another's");
     // There is one cache, whose limit held, and one list of queries.
     let cache = first.engine().cache();
     assert!(cache.bytes().0 > 0 && cache.bytes_max() <= CACHE_SIZE, "{} bytes at most", cache.bytes_max());
@@ -202,7 +202,7 @@ async fn settings_of_a_database_are_kept_and_given_ones_take_their_place() {
     // Shared settings change at once, session settings for later sessions.
     assert_eq!(one(&run(&other, "SHOW cache_size").await), "3MiB");
     assert_eq!(other.engine().cache().limit(), 3 << 20);
-    assert_eq!(one(&run(&other, "SHOW mode").await), "hybrid");
+    assert_eq!(one(&run(&other, "SHOW mode").await), "auto");
     assert_eq!(one(&run(&database.session(), "SHOW mode").await), "caching");
     assert_eq!(one(&run(&other, "SHOW commit_interval").await), "200us");
     for (sql, state) in [
