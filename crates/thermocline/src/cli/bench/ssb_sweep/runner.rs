@@ -248,7 +248,7 @@ fn check(hashes: &mut HashMap<String, Option<String>>, record: &Record) -> Resul
     }
 }
 
-/// Prints the titles of [`print`]'s columns.
+/// Prints the titles of [`print()`]'s columns.
 pub fn print_titles() {
     say!(
         "{:<18}{:>6} {:<8}{:>12} {:<10}{:<8}{:>6}{:>10}{:>12}{:>9}{:>9}",
