@@ -145,10 +145,13 @@ fn modelled_and_measured_costs_are_shown() {
 
 #[test]
 fn policies_have_names() {
-    for name in ["lru", "lfu", "wlfu"] {
+    for name in ["lru", "lfu", "wlfu", "gdsf"] {
         assert_eq!(policy_named(&name.to_uppercase()).unwrap().name(), name);
     }
-    assert_eq!(policy_named("clock").unwrap_err(), "unknown cache policy 'clock': expected one of lru, lfu, wlfu");
+    assert_eq!(
+        policy_named("clock").unwrap_err(),
+        "unknown cache policy 'clock': expected one of lru, lfu, wlfu, gdsf"
+    );
 }
 
 /// A trace of lookups of one partition each.

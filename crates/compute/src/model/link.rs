@@ -14,6 +14,8 @@ const BYTES_MIN: u64 = 32 << 10;
 const SAMPLE_BYTES: u64 = 512 << 10;
 /// See [`SAMPLE_BYTES`].
 const TIME_MIN: Duration = Duration::from_millis(20);
+/// Time after which a busy period ends although transfers go on.
+const PERIOD_MAX: Duration = Duration::from_millis(100);
 
 /// Time that bytes were on their way: those of one answer.
 #[derive(Debug, Clone, Copy)]
@@ -28,16 +30,27 @@ pub(crate) struct Transfer {
 
 /// Bandwidth achieved over a link (the thesis's BW_network-achieved) and its round trip.
 ///
-/// Transfers that overlap share the link. So the bytes of all are divided by the time in which any of them was under way.
+/// Transfers that overlap share the link. So the bytes of all are divided by the time in which any of them was under way: a
+/// busy period. The first of several that end together would look slow, and the last fast.
 #[derive(Debug)]
 pub(crate) struct Link {
     bytes_per_s: Estimate,
     round_trip_s: Estimate,
-    /// Until when time has been counted.
-    counted_until: Option<Instant>,
-    /// Bytes and time since the last observation.
+    /// The busy period under way, or the last one.
+    period: Option<Period>,
+    /// End of the period before it.
+    ended: Option<Instant>,
+    /// Bytes and time of the periods since the last observation.
     bytes: u64,
     time: Duration,
+}
+
+/// Time in which transfers overlapped.
+#[derive(Debug)]
+struct Period {
+    began: Instant,
+    until: Instant,
+    bytes: u64,
 }
 
 impl Default for Link {
@@ -45,7 +58,8 @@ impl Default for Link {
         Self {
             bytes_per_s: Estimate::assumed(BYTES_PER_S),
             round_trip_s: Estimate::assumed(ROUND_TRIP_S),
-            counted_until: None,
+            period: None,
+            ended: None,
             bytes: 0,
             time: Duration::ZERO,
         }
@@ -72,10 +86,28 @@ impl Link {
         }
         let took = took.saturating_sub(Duration::from_secs_f64(self.round_trip_s.value()));
         let began = ended.checked_sub(took).unwrap_or(ended);
-        let from = self.counted_until.map_or(began, |until| until.max(began));
-        self.time += ended.saturating_duration_since(from);
-        self.counted_until = Some(from.max(ended));
+        let began = self.ended.map_or(began, |before| before.max(began));
+        match &mut self.period {
+            Some(period) if began <= period.until => {
+                period.until = period.until.max(ended);
+                period.bytes += bytes;
+            }
+            _ => {
+                self.settle();
+                self.period = Some(Period { began, until: began.max(ended), bytes });
+            }
+        }
+        if self.period.as_ref().is_some_and(|period| period.until.duration_since(period.began) >= PERIOD_MAX) {
+            self.settle();
+        }
+    }
+
+    /// Ends the busy period, so that its bytes count.
+    pub(crate) fn settle(&mut self) {
+        let Some(Period { began, until, bytes }) = self.period.take() else { return };
+        self.ended = Some(until);
         self.bytes += bytes;
+        self.time += until.duration_since(began);
         if self.bytes >= SAMPLE_BYTES || self.time >= TIME_MIN {
             self.bytes_per_s.observe(self.bytes as f64 / self.time.as_secs_f64().max(1e-6));
             (self.bytes, self.time) = (0, Duration::ZERO);
@@ -105,7 +137,20 @@ mod tests {
             link.observe(transfer(begin, (at, at + 100), 5 * MB));
         }
         let rate = link.bytes_per_s().value();
-        assert!((8e7..2e8).contains(&rate), "{rate}");
+        assert!((9.9e7..1.02e8).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn many_that_end_together_are_one_period() {
+        let begin = Instant::now();
+        let mut link = Link::default();
+        for round in 0..20 {
+            let at = round * 1000;
+            (0..16).for_each(|number| link.observe(transfer(begin, (at, at + 60 + number), MB)));
+        }
+        link.settle();
+        let rate = link.bytes_per_s().value();
+        assert!((2.0e8..2.3e8).contains(&rate), "{rate}");
     }
 
     #[test]

@@ -81,8 +81,14 @@ impl StorageRates {
         !self.knows_link() && !std::mem::replace(&mut self.probed, true)
     }
 
+    /// Takes into account what has come so far.
+    pub(crate) fn settle(&mut self) {
+        self.link.settle();
+    }
+
     /// Whether bytes have moved, so that the bandwidth is known.
-    pub(crate) fn knows_link(&self) -> bool {
+    pub(crate) fn knows_link(&mut self) -> bool {
+        self.settle();
         self.link.bytes_per_s().is_observed()
     }
 

@@ -83,7 +83,8 @@ impl<'a> Costing<'a> {
         let (position, is_new) = self.positions.of(object.node.label());
         if is_new {
             let known = self.scan.query().resources().model.storage(object.node.label());
-            let rates = known.lock();
+            let mut rates = known.lock();
+            rates.settle();
             let crosses_link = object.node.capabilities().crosses_link;
             self.capacities.push(Capacity {
                 bytes_per_s: if crosses_link { rates.bytes_per_s() } else { f64::INFINITY },

@@ -61,6 +61,7 @@ mod tests {
     async fn waiting_and_inner_streams_do_not_count() {
         let ms = Duration::from_millis;
         let (mut inner, mut outer) = (Duration::ZERO, Duration::ZERO);
+        let started = Instant::now();
         let reading = stream::iter(0..5).then(|number| async move {
             tokio::time::sleep(ms(20)).await;
             compute(ms(10));
@@ -73,8 +74,8 @@ mod tests {
         });
         let total: i32 = PollTime::new(computing.boxed(), |time| outer += time).collect::<Vec<_>>().await.iter().sum();
         assert_eq!(total, 10);
-        // Lower bounds hold on any machine; the upper ones tell that neither contains the other, nor the sleep.
         assert!(inner >= ms(50) && outer >= ms(20), "{inner:?} {outer:?}");
-        assert!(outer < inner, "{inner:?} {outer:?}");
+        // Neither contains the other, nor any of the sleeps.
+        assert!(inner + outer + ms(100) <= started.elapsed(), "{inner:?} {outer:?}");
     }
 }
