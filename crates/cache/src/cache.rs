@@ -250,7 +250,8 @@ impl SegmentCache {
     pub fn set_policy(&self, policy: Arc<dyn Policy>) {
         self.locked(|state| {
             // Two policies of Belady's have one name and two futures.
-            if state.policy.name() != policy.name() || policy.name() == "belady" {
+            let is_same = Arc::ptr_eq(&state.policy, &policy);
+            if state.policy.name() != policy.name() || policy.name() == "belady" && !is_same {
                 state.set_policy(policy);
             }
         });

@@ -64,6 +64,7 @@ impl Victim {
 
 impl State {
     pub(crate) fn new(limit: usize, policy: Arc<dyn Policy>) -> Self {
+        policy.taken(0);
         Self {
             limit,
             policy,
@@ -385,6 +386,7 @@ impl State {
 
     /// Takes another policy, which has evicted nothing yet.
     pub(crate) fn set_policy(&mut self, policy: Arc<dyn Policy>) {
+        policy.taken(self.tick);
         self.policy = policy;
         self.inflation = 0.0;
         let ids: Vec<SlotId> = self.slots.iter().map(|(id, _)| id).collect();

@@ -186,14 +186,14 @@ fn belady_evicts_what_is_needed_last() {
     // Time passes before the trace begins.
     (0..5).for_each(|_| drop(cache.access(&[])));
     let future = [0, 1, 2, 0, 2, 1, 3, 1];
-    cache.set_policy(Arc::new(Belady::new(&trace(&future), cache.now())));
+    cache.set_policy(Arc::new(Belady::new(&trace(&future))));
     let answers: String = future.iter().map(|partition| touch(&cache, &[(*partition, 0.0)])).collect();
     // 2 pushes out 1, which is needed later than 0; 3 is never needed again; and 1 can have the place of 0.
     assert_eq!(answers, "lllhhlmh");
     // The trace has ended, and nobody knows of 9.
     assert_eq!(touch(&cache, &[(9, 0.0)]), "m");
     assert!(cache.segments().iter().all(|segment| segment.benefit == 0.0));
-    cache.set_policy(Arc::new(Belady::new(&trace(&[9, 9]), cache.now())));
+    cache.set_policy(Arc::new(Belady::new(&trace(&[9, 9]))));
     assert_eq!(touch(&cache, &[(9, 0.0)]), "l", "another future");
     assert_eq!(cache.segments().iter().map(|segment| segment.benefit).fold(0.0, f64::max), 1.0);
 }
@@ -210,7 +210,7 @@ fn belady_is_best_for_equal_segments() {
             future.iter().for_each(|partition| drop(touch(&cache, &[(*partition, 0.1)])));
             cache.counters().hits
         };
-        let best = hits(Arc::new(Belady::new(&trace(&future), 0)));
+        let best = hits(Arc::new(Belady::new(&trace(&future))));
         let others: [Arc<dyn Policy>; 3] = [Arc::new(Lfu), Arc::new(Wlfu), policy_named("lru").unwrap()];
         others.into_iter().for_each(|other| assert!(hits(other) <= best));
     }

@@ -118,7 +118,7 @@ fn the_simulation_has_the_same_hits() {
             }
         };
         let policies: [Arc<dyn Policy>; 5] =
-            [Arc::new(Lru), Arc::new(Lfu), Arc::new(Wlfu), Arc::new(Gdsf), Arc::new(Belady::new(&trace, 0))];
+            [Arc::new(Lru), Arc::new(Lfu), Arc::new(Wlfu), Arc::new(Gdsf), Arc::new(Belady::new(&trace))];
         for percent in [10, 30, 60] {
             let limit = trace.working_set_bytes() / 100 * percent;
             for policy in &policies {

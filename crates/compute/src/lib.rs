@@ -33,7 +33,7 @@ pub use plan::Separate;
 pub use query::{HeapGauges, QueryContext, QueryRecord, QueryStats, Resources, StatementTimeout};
 pub use scan::HybridScanExec;
 pub use settings::{
-    ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
+    CachePolicy, ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
     cache_policy_names,
 };
 pub use system::{Columns, SystemTable};

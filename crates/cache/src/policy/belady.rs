@@ -1,5 +1,7 @@
 //! Belady's policy, for experiments.
 
+use std::sync::OnceLock;
+
 use thermocline_replay::trace::{NextUses, Trace};
 
 use super::{Candidate, Policy, Rank};
@@ -11,21 +13,22 @@ use super::{Candidate, Policy, Rank};
 #[derive(Debug)]
 pub struct Belady {
     next_uses: NextUses,
-    /// Tick of the trace's first lookup.
-    first: u64,
+    /// Tick of the trace's first lookup; unset until a cache takes the policy.
+    first: OnceLock<u64>,
 }
 
 impl Belady {
-    /// The policy for a run of what `trace` recorded, in which the first lookup follows tick `now`
-    /// ([`SegmentCache::now`](crate::SegmentCache::now)).
-    pub fn new(trace: &Trace, now: u64) -> Self {
-        Self { next_uses: NextUses::of(trace), first: now + 1 }
+    /// The policy for a run of what `trace` recorded, in which the first lookup follows the moment at which a cache takes
+    /// the policy.
+    pub fn new(trace: &Trace) -> Self {
+        Self { next_uses: NextUses::of(trace), first: OnceLock::new() }
     }
 
     /// Tick of the first access after the last one.
     fn next_use(&self, candidate: Candidate<'_>) -> Option<u64> {
-        let from = (candidate.uses.last_access + 1).saturating_sub(self.first);
-        self.next_uses.next(candidate.key, from).map(|time| self.first + time)
+        let first = self.first.get().copied().unwrap_or(1);
+        let from = (candidate.uses.last_access + 1).saturating_sub(first);
+        self.next_uses.next(candidate.key, from).map(|time| first + time)
     }
 }
 
@@ -36,6 +39,10 @@ impl Policy for Belady {
 
     fn benefit(&self, candidate: Candidate<'_>, now: u64) -> f64 {
         self.next_use(candidate).map_or(0.0, |next| 1.0 / next.saturating_sub(now) as f64)
+    }
+
+    fn taken(&self, now: u64) {
+        self.first.get_or_init(|| now + 1);
     }
 
     fn rank(&self, candidate: Candidate<'_>) -> Rank {

@@ -34,6 +34,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// A rank that orders segments like their benefits at any time. Changes only when the segment is used.
     fn rank(&self, candidate: Candidate<'_>) -> Rank;
 
+    /// Tells that a cache takes the policy at tick `now`.
+    fn taken(&self, _now: u64) {}
+
     /// Whether the benefit of each victim is the least that later accesses add to
     /// ([`SegmentUse::inflation`]).
     fn inflates(&self) -> bool {

@@ -24,6 +24,26 @@ pub(crate) struct Capacity {
     pub(crate) round_trip_s: f64,
 }
 
+impl Capacity {
+    /// Seconds until one partition's work is done alone, with `cores` cores here.
+    pub(crate) fn seconds(&self, cost: &Cost, cores: f64) -> f64 {
+        let resources = [
+            cost.link_bytes / self.bytes_per_s.max(1.0),
+            cost.storage_s / self.slots.max(1.0),
+            cost.here_s / cores.max(1.0),
+        ];
+        let is_asked = cost.link_bytes > 0.0 || cost.storage_s > 0.0;
+        together(resources.into_iter()) + if is_asked { self.round_trip_s } else { 0.0 }
+    }
+}
+
+/// Seconds of resources that work at the same time.
+fn together(resources: impl Iterator<Item = f64> + Clone) -> f64 {
+    let busiest = resources.clone().fold(0.0, f64::max);
+    let all: f64 = resources.sum();
+    busiest + NOT_OVERLAPPED * (all - busiest).max(0.0)
+}
+
 /// Share of the time of other resources that does not overlap with that of the busiest.
 const NOT_OVERLAPPED: f64 = 0.15;
 
@@ -58,9 +78,9 @@ impl Load {
         }
     }
 
-    /// The same resources without work.
-    pub(crate) fn emptied(&self) -> Self {
-        Self::new(self.capacities.clone(), self.cores)
+    /// Seconds that a partition's work at a storage takes alone.
+    pub(crate) fn alone(&self, storage: usize, cost: &Cost) -> f64 {
+        self.capacities.get(storage).map_or(0.0, |capacity| capacity.seconds(cost, self.cores))
     }
 
     /// Adds the work of a partition at a storage, by its position.
@@ -91,12 +111,10 @@ impl Load {
 
     /// Seconds until all of it is done.
     pub(crate) fn seconds(&self) -> f64 {
-        let resources = || self.links.iter().chain(&self.slots).copied().chain([self.here_s]);
-        let busiest = resources().fold(0.0, f64::max);
-        let all: f64 = resources().sum();
+        let resources = self.links.iter().chain(&self.slots).copied().chain([self.here_s]);
         let asked = self.capacities.iter().zip(&self.requests).filter(|(_, requests)| **requests > 0);
         let round_trip = asked.map(|(capacity, _)| capacity.round_trip_s).fold(0.0, f64::max);
-        busiest + NOT_OVERLAPPED * (all - busiest).max(0.0) + round_trip
+        together(resources) + round_trip
     }
 }
 

@@ -146,7 +146,7 @@ impl Resources {
         let started = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64);
-        let cache = SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy));
+        let cache = SegmentCache::new(settings.cache_size, Arc::clone(settings.cache_policy.policy()));
         let memory = heap.map(|heap| {
             let (cache, nodes) = (Arc::clone(&cache), Arc::clone(&nodes));
             let elsewhere = move || {
@@ -183,7 +183,7 @@ impl Resources {
 
     /// Changes the limits of what is here.
     pub(crate) fn apply(&self, settings: EngineSettings) {
-        self.cache.set_policy(Arc::clone(&settings.cache_policy));
+        self.cache.set_policy(Arc::clone(settings.cache_policy.policy()));
         if self.nodes.footers().limit() != settings.footer_cache_size {
             self.nodes.footers().set_limit(settings.footer_cache_size);
         }

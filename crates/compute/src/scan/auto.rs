@@ -147,11 +147,7 @@ fn invest(load: &mut Load, choices: &[usize], open: &[Routes]) -> Vec<bool> {
     let mut invested = vec![false; open.len()];
     let before = load.seconds();
     // Time that a partition takes alone tells what it saves and costs relative to others.
-    let alone = |cost: &Cost, storage: usize| {
-        let mut one = load.emptied();
-        one.add(storage, cost);
-        one.seconds()
-    };
+    let alone = |cost: &Cost, storage: usize| load.alone(storage, cost);
     let mut worth: Vec<(f64, usize)> = open
         .iter()
         .zip(choices)
@@ -182,4 +178,69 @@ fn invest(load: &mut Load, choices: &[usize], open: &[Routes]) -> Vec<bool> {
         }
     }
     invested
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Capacity;
+
+    const STORED: f64 = 1e6;
+
+    /// Partitions that storage answers with little, after a while.
+    fn partitions(count: usize, storage_s: f64, uses: u64) -> Vec<Routes> {
+        let routes = || Routes {
+            storage: 0,
+            there: Some((Choice::Pushdown, Cost { link_bytes: 1e3, storage_s, here_s: 0.0 })),
+            here: Cost { link_bytes: STORED, storage_s: 0.0, here_s: 0.001 },
+            local: Cost { link_bytes: 0.0, storage_s: 0.0, here_s: 0.0005 },
+            uses: Some(uses),
+        };
+        std::iter::repeat_with(routes).take(count).collect()
+    }
+
+    /// The number of partitions that are loaded, and the time before and after, over a link of `bytes_per_s` and a storage
+    /// with one slot.
+    fn invested(open: &[Routes], bytes_per_s: f64) -> (usize, f64, f64) {
+        let mut load = Load::new(vec![Capacity { bytes_per_s, slots: 1.0, round_trip_s: 0.001 }], 2.0);
+        for routes in open {
+            if let Some((_, there)) = &routes.there {
+                load.add(0, there);
+            }
+        }
+        let before = load.seconds();
+        let invested = invest(&mut load, &vec![0; open.len()], open);
+        (invested.into_iter().filter(|invested| *invested).count(), before, load.seconds())
+    }
+
+    #[test]
+    fn a_first_query_over_a_slow_link_loads_next_to_nothing() {
+        // A load takes 160 ms, storage 10 ms.
+        let (loaded, before, after) = invested(&partitions(100, 0.01, 0), 6.25e6);
+        assert_eq!(loaded, 0, "a load does not pay for itself");
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn columns_that_come_back_are_loaded_bit_by_bit() {
+        let open = partitions(100, 0.01, 40);
+        let (loaded, before, after) = invested(&open, 6.25e6);
+        assert!(loaded > 0 && loaded < 30, "{loaded}");
+        assert!(after > before && after <= before * (1.0 + LATER_USE_SHARE), "{before} {after}");
+    }
+
+    #[test]
+    fn loads_over_an_idle_link_are_free() {
+        // Storage takes 20 s together, the link would take 0.8 s.
+        let (loaded, before, after) = invested(&partitions(100, 0.2, 0), 125e6);
+        assert_eq!(loaded, 100, "all are faster here than there");
+        assert!(after < before);
+    }
+
+    #[test]
+    fn columns_that_cannot_be_cached_are_no_investment() {
+        let mut open = partitions(10, 0.2, 0);
+        open.iter_mut().for_each(|routes| routes.uses = None);
+        assert_eq!(invested(&open, 125e6).0, 0);
+    }
 }

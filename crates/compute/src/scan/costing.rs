@@ -56,6 +56,8 @@ pub(super) struct Costing<'a> {
     slowness: Vec<f64>,
     pushed_back: Vec<f64>,
     cores: f64,
+    /// The partition that was asked for last.
+    last: Option<(Place, Observed)>,
 }
 
 impl<'a> Costing<'a> {
@@ -75,6 +77,7 @@ impl<'a> Costing<'a> {
             slowness: vec![],
             pushed_back: vec![],
             cores: (cores / resources.admission.running().max(1) as f64).max(1.0),
+            last: None,
         }
     }
 
@@ -112,8 +115,7 @@ impl<'a> Costing<'a> {
         let storage = self.storage(object);
         let capacity = self.capacities.get(storage);
         let (bytes_per_s, slots) = capacity.map_or((1.0, 1.0), |capacity| (capacity.bytes_per_s, capacity.slots));
-        let place = Place::new(&object.path, partition.range);
-        let known = self.scan.query().resources().experience.observed(self.scan.shape(), self.expected, Some(place));
+        let known = self.known(object, partition);
         let rows = partition.rows as f64;
         let work = known.storage_s.map_or_else(
             || {
@@ -142,8 +144,7 @@ impl<'a> Costing<'a> {
     /// The fragment at storage. What is pushed back is `fetched` instead.
     pub(super) fn pushed(&mut self, object: &PlannedObject, partition: &Partition, fetched: Option<&Cost>) -> Cost {
         let storage = self.storage(object);
-        let place = Place::new(&object.path, partition.range);
-        let known = self.scan.query().resources().experience.observed(self.scan.shape(), self.expected, Some(place));
+        let known = self.known(object, partition);
         let rows = partition.rows as f64;
         let answer = self.answer_bytes(partition, &known);
         let slowness = self.slowness.get(storage).copied().unwrap_or(1.0);
@@ -165,24 +166,33 @@ impl<'a> Costing<'a> {
 
     /// Bytes in memory that the fragment's answer over a partition is expected to take, and the seconds that keeping it saves.
     pub(super) fn answer(&mut self, object: &PlannedObject, partition: &Partition) -> (usize, f64) {
-        let storage = self.storage(object);
         let cost = self.pushed(object, partition, None);
-        let mut load = self.nothing();
-        load.add(storage, &cost);
-        ((cost.link_bytes / COMPRESSED) as usize, load.seconds())
+        ((cost.link_bytes / COMPRESSED) as usize, self.seconds(object, &cost))
     }
 
     /// Seconds that a partition of `object` takes alone.
     pub(super) fn seconds(&self, object: &PlannedObject, cost: &Cost) -> f64 {
         let storage = self.positions.find(object.node.label()).unwrap_or(0);
-        let mut load = self.nothing();
-        load.add(storage, cost);
-        load.seconds()
+        self.capacities.get(storage).map_or(0.0, |capacity| capacity.seconds(cost, self.cores))
     }
 
     /// Seconds that one of this side's cores would take for the whole partition, reading included.
     pub(super) fn here_s(&self, partition: &Partition) -> f64 {
         self.decoding_s(partition, self.scan.columns()) + self.fragment_s(partition)
+    }
+
+    /// What executions of the fragment have shown over a partition.
+    fn known(&mut self, object: &PlannedObject, partition: &Partition) -> Observed {
+        let place = Place::new(&object.path, partition.range);
+        match self.last {
+            Some((last, known)) if last == place => known,
+            _ => {
+                let experience = &self.scan.query().resources().experience;
+                let known = experience.observed(self.scan.shape(), self.expected, Some(place));
+                self.last = Some((place, known));
+                known
+            }
+        }
     }
 
     fn fragment_s(&self, partition: &Partition) -> f64 {

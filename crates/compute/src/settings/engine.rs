@@ -1,17 +1,74 @@
 //! Settings of what all queries of a database share.
 
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use thermocline_cache::{Lfu, Policy, policies, policy_named};
+use thermocline_cache::{Belady, Lfu, Policy, policies, policy_named};
 use thermocline_pushdown::units::{at_least, exact_size, parse_count, parse_size};
+use thermocline_replay::trace::Trace;
 use thermocline_types::{Scope, Setting};
+
+/// A replacement policy, and the text that chose it.
+#[derive(Debug, Clone)]
+pub struct CachePolicy {
+    policy: Arc<dyn Policy>,
+    /// Trace of Belady's policy.
+    trace: Option<String>,
+}
+
+impl CachePolicy {
+    /// The policy.
+    pub fn policy(&self) -> &Arc<dyn Policy> {
+        &self.policy
+    }
+
+    /// Its name, without a trace.
+    pub fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+}
+
+impl Default for CachePolicy {
+    fn default() -> Self {
+        Self { policy: Arc::new(Lfu), trace: None }
+    }
+}
+
+impl fmt::Display for CachePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.trace {
+            Some(trace) => write!(f, "{}:{trace}", self.name()),
+            None => f.write_str(self.name()),
+        }
+    }
+}
+
+impl FromStr for CachePolicy {
+    type Err = String;
+
+    /// A name, or `belady:` and the path of a trace, which is read now.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, path)) = text.trim().split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("belady"))
+        else {
+            let known = policy_named(text).map_err(|error| format!("{error}, belady:FILE"))?;
+            return Ok(Self { policy: known, trace: None });
+        };
+        let failed = |error: &dyn fmt::Display| format!("cache policy {name}: {path}: {error}");
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let trace = Trace::read(BufReader::new(file)).map_err(|error| failed(&error))?;
+        Ok(Self { policy: Arc::new(Belady::new(&trace)), trace: Some(path.to_owned()) })
+    }
+}
 
 /// Resources that all queries of a database share.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
     /// Replacement policy of the segment cache.
-    pub cache_policy: Arc<dyn Policy>,
+    pub cache_policy: CachePolicy,
     /// Limit of the segment cache, in bytes.
     pub cache_size: usize,
     /// Limit of the decoded footers that are kept, in bytes.
@@ -41,7 +98,7 @@ const QUERIES_PER_CORE: usize = 16;
 impl Default for EngineSettings {
     fn default() -> Self {
         Self {
-            cache_policy: Arc::new(Lfu),
+            cache_policy: CachePolicy::default(),
             cache_size: 1 << 30,
             footer_cache_size: 256 << 20,
             partition_size: 16 << 20,
@@ -59,10 +116,10 @@ pub const ENGINE_SETTINGS: &[Setting<EngineSettings>] = &[
     Setting {
         name: "cache_policy",
         scope: Scope::Database,
-        unit: "lfu, lru, wlfu, gdsf",
-        description: "what the segment cache keeps: lfu, lru, wlfu or gdsf",
-        get: |s| s.cache_policy.name().to_owned(),
-        set: |s, text| policy_named(text).map(|policy| s.cache_policy = policy),
+        unit: "lfu, lru, wlfu, gdsf, belady:FILE",
+        description: "what the segment cache keeps: lfu, lru, wlfu, gdsf, or belady: and a trace recorded by bench --trace",
+        get: |s| s.cache_policy.to_string(),
+        set: |s, text| text.parse().map(|policy| s.cache_policy = policy),
     },
     Setting {
         name: "cache_size",

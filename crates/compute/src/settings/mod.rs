@@ -8,5 +8,5 @@
 mod engine;
 mod query;
 
-pub use engine::{ENGINE_SETTINGS, EngineSettings, cache_policy_names};
+pub use engine::{CachePolicy, ENGINE_SETTINGS, EngineSettings, cache_policy_names};
 pub use query::{PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression};

@@ -13,6 +13,7 @@ mod auto;
 mod awkward_types;
 mod bad_input;
 mod bitmap;
+mod cache_benches;
 mod cached;
 mod cli;
 mod database_files;

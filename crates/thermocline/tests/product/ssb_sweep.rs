@@ -153,7 +153,7 @@ fn a_quick_sweep_has_every_figure_table_and_record() {
     assert!(bench.status.success(), "{}", text(&bench.stderr));
 
     let modes = Mode::ALL.map(Mode::name);
-    let policies = cache_policy_names();
+    let policies = [cache_policy_names(), vec!["belady"]].concat();
     let (cache_size, theta, bandwidth) = ("cache size / working set", "theta (skew over years)", "bandwidth in Mbit/s");
     let over_skew = "Cache policies over skew, queries of mixed selectivity";
     let bytes_over_skew = format!("{over_skew}: bytes");

@@ -189,14 +189,7 @@ impl Experiment {
 
     /// Begins to record the lookups of `session`.
     fn record(&self, path: &Path, session: &Session) -> Result<(), Failure> {
-        let Measurement { workload, scale, format, egress_bytes_per_s } = &self.measurement;
-        let header = Header {
-            version: VERSION,
-            workload: workload.name.to_owned(),
-            scale: *scale,
-            format: format.extension().to_owned(),
-            egress_bytes_per_s: *egress_bytes_per_s,
-        };
+        let header = trace_header(&self.measurement);
         session.engine().resources().record_trace(path, &header).map_err(|error| of_trace(path, &error))
     }
 
@@ -259,6 +252,17 @@ impl Experiment {
             session.run(sql).await?;
         }
         Ok(session.engine().cache().bytes().0)
+    }
+}
+
+/// First line of a trace of the measured queries.
+pub fn trace_header(measurement: &Measurement) -> Header {
+    Header {
+        version: VERSION,
+        workload: measurement.workload.name.to_owned(),
+        scale: measurement.scale,
+        format: measurement.format.extension().to_owned(),
+        egress_bytes_per_s: measurement.egress_bytes_per_s,
     }
 }
 

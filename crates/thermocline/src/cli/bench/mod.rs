@@ -7,6 +7,7 @@ mod cache_sim;
 mod common;
 mod contest;
 mod cpu_time;
+mod dashboard;
 mod engine;
 mod experiment;
 mod figures;
@@ -47,6 +48,8 @@ enum Workload {
     Adaptive(adaptive::AdaptiveArgs),
     /// Selection bitmaps: five TPC-H queries over the selectivity of their filter on lineitem
     Bitmap(bitmap::BitmapArgs),
+    /// A dashboard that is repeated while objects are replaced, with and without kept answers
+    Dashboard(dashboard::DashboardArgs),
     /// Replacement algorithms of the segment cache, replayed over recorded or synthetic lookups, beside a bound
     CacheSim(cache_sim::CacheSimArgs),
     /// Cost of many objects, and of many partitions of one, for planning and requests
@@ -71,6 +74,7 @@ pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
         Workload::Operators(args) => operators::operators(args).await,
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
         Workload::Bitmap(args) => bitmap::bitmap(args).await,
+        Workload::Dashboard(args) => dashboard::dashboard(args).await,
         Workload::CacheSim(args) => cache_sim::cache_sim(&args),
         Workload::Objects(args) => objects::objects(args).await,
         Workload::Sessions(args) => sessions::sessions(args).await,

@@ -13,11 +13,16 @@ use super::super::common::CommonArgs;
 use super::super::figures::{Figures, FiguresArgs};
 use super::axes::Axes;
 use super::chart::{Chart, charts};
-use super::configuration::Configuration;
+use super::configuration::{BELADY, Configuration};
 use super::drawing::{Setup, line_chart, speed_up_bars, speed_up_configurations};
 use super::experiments::{Figure, Table};
 use super::runner::{RunOptions, Runner, print_titles};
 use super::tables::{print_table, table_configurations};
+
+/// A cache policy, or Belady's, whose trace the sweep records.
+fn policy_or_belady(text: &str) -> Result<String, String> {
+    if text.eq_ignore_ascii_case(BELADY) { Ok(BELADY.to_owned()) } else { policy(text) }
+}
 
 /// Arguments of `thermocline bench ssb-sweep`.
 #[derive(Debug, clap::Args)]
@@ -48,8 +53,8 @@ pub struct SsbSweepArgs {
     /// Modes to compare, comma separated or repeated [default: all]
     #[arg(long, visible_alias = "mode", value_delimiter = ',')]
     modes: Vec<Mode>,
-    /// Cache policies to compare, comma separated or repeated [default: all]
-    #[arg(long, value_delimiter = ',', value_parser = policy)]
+    /// Cache policies to compare, comma separated or repeated; belady knows the future from a run before [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = policy_or_belady)]
     policies: Vec<String>,
     /// Cache policy where policies are not compared
     #[arg(long, default_value = "lfu", value_parser = policy)]
@@ -165,7 +170,10 @@ impl SsbSweepArgs {
         let default = |quick_values: &[f64], values: &[f64]| if quick { quick_values } else { values }.to_vec();
         let axes = Axes {
             modes: or_all(self.modes.clone(), Mode::ALL),
-            policies: or_all(self.policies.clone(), cache_policy_names().into_iter().map(str::to_owned)),
+            policies: or_all(
+                self.policies.clone(),
+                cache_policy_names().into_iter().chain([BELADY]).map(str::to_owned),
+            ),
             policy: self.policy.clone(),
             cache_shares: or_all(self.cache_shares.clone(), default(&QUICK_CACHE_SHARES, &CACHE_SHARES)),
             cache_share: self.cache_share,
@@ -193,7 +201,7 @@ pub async fn ssb_sweep(args: SsbSweepArgs) -> Result<(), Failure> {
     let axes = args.axes()?;
     let scale = args.scale.unwrap_or(if quick { 0.02 } else { 1.0 });
     check_scale(&Workload::SSB, scale)?;
-    args.common.refuse_own(&["mode", "cache_size", "cache_policy"])?;
+    args.common.refuse_own(&["mode", "cache_size", "cache_policy", "cached_answers"])?;
     let chosen = Chosen::new(&axes, &args.figure, &args.table);
     let figures = Figures::new(&args.figures)?;
     let options = RunOptions {

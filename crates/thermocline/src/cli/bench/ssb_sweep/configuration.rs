@@ -4,6 +4,9 @@ use thermocline_pushdown::Mode;
 use thermocline_workloads::generate::Format;
 use thermocline_workloads::ssb::{BatchQuery, batch, wlfu_batch};
 
+/// Belady's policy, as its name stands among those of the others.
+pub const BELADY: &str = "belady";
+
 /// Kind of a random batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {

@@ -17,8 +17,10 @@ use super::super::super::node_process::{NodeOptions, NodeProcess, pin_this_proce
 use super::super::super::workload_data::workload_data;
 use super::super::common::CommonArgs;
 use super::super::cpu_time::cpu_seconds;
+use super::super::experiment::trace_header;
+use super::super::scratch::ScratchDirectory;
 use super::super::sink::{JsonLines, or_dash};
-use super::configuration::{BatchKind, Configuration};
+use super::configuration::{BELADY, BatchKind, Configuration};
 use super::outcome::{Outcome, median_of};
 use super::record::Shared;
 
@@ -147,25 +149,17 @@ impl Runner {
     /// # Errors
     /// If a query fails or has another result than before, or a record cannot be written.
     pub async fn run(&mut self, configuration: &Configuration) -> Result<()> {
-        let Configuration { batch, theta, format, link, mode, cache } = configuration;
+        let Configuration { batch, theta, format, link, cache, .. } = configuration;
         let node = NodeOptions {
             egress_limit: Some(format!("{link}B/s")),
             core: self.pinned.then_some(STORAGE_CORE),
             ..NodeOptions::default()
         };
-        let node = NodeProcess::start(self.data(*format)?, &node).await?;
-        let session = self.session(*format, &format!("thermocline://{}", node.address)).await?;
         let working_set = cache.as_ref().and_then(|_| self.working_set(*batch, *format));
         let cache_bytes = match (cache, working_set) {
             (Some(cache), Some(bytes)) => (bytes as f64 * cache.share) as usize,
             _ => 0,
         };
-        session.database().set("cache_size", &cache_bytes.to_string())?;
-        if let Some(cache) = cache {
-            session.database().set("cache_policy", &cache.policy)?;
-        }
-        session.set("mode", mode.name())?;
-
         let measurement = Measurement {
             workload: Workload::SSB,
             scale: self.options.scale,
@@ -183,6 +177,19 @@ impl Runner {
         };
         let warmup = batch.queries(self.options.batch_size, *theta, self.options.seed);
         let timed = reshuffle(&warmup, self.options.seed.wrapping_add(1));
+        let mut scratch = None;
+        let mut policy = cache.as_ref().map(|cache| cache.policy.clone());
+        if policy.as_deref() == Some(BELADY) {
+            let all = std::iter::once(&warmup).chain(std::iter::repeat_n(&timed, self.options.passes));
+            let directory = ScratchDirectory::new(&std::env::temp_dir())?;
+            let trace = directory.path().join("trace.jsonl");
+            self.record(&trace, (&node, configuration, cache_bytes), &measurement, all.flatten()).await?;
+            policy = Some(format!("{BELADY}:{}", trace.display()));
+            scratch = Some(directory);
+        }
+        let (node, session) = self.begin(&node, configuration, cache_bytes, policy.as_deref()).await?;
+        // The trace was read when the policy was set.
+        drop(scratch);
         self.batch(&session, &shared, &warmup, 0).await?;
         let mut passes = vec![];
         for pass in 1..=self.options.passes {
@@ -200,6 +207,43 @@ impl Runner {
         print(configuration, &passes);
         self.outcomes.0.push((configuration.clone(), passes));
         Ok(())
+    }
+
+    /// Starts a storage node, and a session over its tables.
+    async fn begin(
+        &self,
+        node: &NodeOptions,
+        Configuration { format, mode, .. }: &Configuration,
+        cache_bytes: usize,
+        policy: Option<&str>,
+    ) -> Result<(NodeProcess, Session)> {
+        let node = NodeProcess::start(self.data(*format)?, node).await?;
+        let session = self.session(*format, &format!("thermocline://{}", node.address)).await?;
+        session.database().set("cache_size", &cache_bytes.to_string())?;
+        if let Some(policy) = policy {
+            session.database().set("cache_policy", policy)?;
+        }
+        session.set("mode", mode.name())?;
+        session.set("cached_answers", "off")?;
+        Ok((node, session))
+    }
+
+    /// Records the lookups of `queries` in the segment cache in a run of their own.
+    async fn record(
+        &self,
+        trace: &Path,
+        (node, configuration, cache_bytes): (&NodeOptions, &Configuration, usize),
+        measurement: &Measurement,
+        queries: impl Iterator<Item = &BatchQuery>,
+    ) -> Result<()> {
+        let (_node, session) = self.begin(node, configuration, cache_bytes, None).await?;
+        let failed = |error| exec_datafusion_err!("trace {}: {error}", trace.display());
+        let resources = session.engine().resources();
+        resources.record_trace(trace, &trace_header(measurement)).map_err(failed)?;
+        for query in queries {
+            session.run(&query.sql).await?;
+        }
+        resources.end_trace().map_err(failed)
     }
 
     /// Runs a batch and writes its records; number 0 is the warm-up.
