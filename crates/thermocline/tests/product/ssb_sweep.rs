@@ -105,7 +105,8 @@ fn check_records(json: &Path) -> Vec<Value> {
         let cached: f64 = timed.iter().map(|query| number(query, "segments_hit")).sum();
         let cache = record["cache_share"].as_f64().unwrap_or_default();
         assert!(cache > 0.0 || cached == 0.0, "{record} has {cached} hits");
-        if cache == 1.0 {
+        // Mode auto loads what pays for itself, over several batches.
+        if cache == 1.0 && record["mode"] != "auto" {
             // What is estimated above its real size may not fit at the end.
             let missed: f64 = timed.iter().map(|query| number(query, "segments_missed")).sum();
             assert!(missed * 5.0 < cached, "{record} has {cached} hits and {missed} misses");
