@@ -1,7 +1,5 @@
 //! Work of partitions by resource, and the time that it takes together.
 
-use std::collections::HashMap;
-
 /// Work of one partition on one route.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Cost {
@@ -27,13 +25,25 @@ pub(crate) struct Capacity {
 impl Capacity {
     /// Seconds until one partition's work is done alone, with `cores` cores here.
     pub(crate) fn seconds(&self, cost: &Cost, cores: f64) -> f64 {
-        let resources = [
-            cost.link_bytes / self.bytes_per_s.max(1.0),
-            cost.storage_s / self.slots.max(1.0),
-            cost.here_s / cores.max(1.0),
-        ];
-        let is_asked = cost.link_bytes > 0.0 || cost.storage_s > 0.0;
-        together(resources.into_iter()) + if is_asked { self.round_trip_s } else { 0.0 }
+        let resources = [self.link_s(cost), self.slots_s(cost), cost.here_s / cores.max(1.0)];
+        together(resources.into_iter()) + if cost.asks_storage() { self.round_trip_s } else { 0.0 }
+    }
+
+    /// Seconds of the link.
+    fn link_s(&self, cost: &Cost) -> f64 {
+        cost.link_bytes / self.bytes_per_s.max(1.0)
+    }
+
+    /// Seconds of all slots.
+    fn slots_s(&self, cost: &Cost) -> f64 {
+        cost.storage_s / self.slots.max(1.0)
+    }
+}
+
+impl Cost {
+    /// Whether there is anything that storage is asked for.
+    fn asks_storage(&self) -> bool {
+        self.link_bytes > 0.0 || self.storage_s > 0.0
     }
 }
 
@@ -96,13 +106,13 @@ impl Load {
     fn change(&mut self, storage: usize, cost: &Cost, sign: f64) {
         let Some(capacity) = self.capacities.get(storage) else { return };
         if let Some(link) = self.links.get_mut(storage) {
-            *link += sign * cost.link_bytes / capacity.bytes_per_s.max(1.0);
+            *link += sign * capacity.link_s(cost);
         }
         if let Some(slots) = self.slots.get_mut(storage) {
-            *slots += sign * cost.storage_s / capacity.slots.max(1.0);
+            *slots += sign * capacity.slots_s(cost);
         }
         if let Some(requests) = self.requests.get_mut(storage)
-            && (cost.link_bytes > 0.0 || cost.storage_s > 0.0)
+            && cost.asks_storage()
         {
             *requests = if sign > 0.0 { *requests + 1 } else { requests.saturating_sub(1) };
         }
@@ -115,29 +125,6 @@ impl Load {
         let asked = self.capacities.iter().zip(&self.requests).filter(|(_, requests)| **requests > 0);
         let round_trip = asked.map(|(capacity, _)| capacity.round_trip_s).fold(0.0, f64::max);
         together(resources) + round_trip
-    }
-}
-
-/// Positions of storages by label, in the order of their first use.
-#[derive(Debug, Default)]
-pub(crate) struct Positions {
-    known: HashMap<String, usize>,
-}
-
-impl Positions {
-    /// The position of `label`, if it has one.
-    pub(crate) fn find(&self, label: &str) -> Option<usize> {
-        self.known.get(label).copied()
-    }
-
-    /// The position of `label`, and whether it is a new one.
-    pub(crate) fn of(&mut self, label: &str) -> (usize, bool) {
-        if let Some(position) = self.known.get(label) {
-            return (*position, false);
-        }
-        let position = self.known.len();
-        self.known.insert(label.to_owned(), position);
-        (position, true)
     }
 }
 

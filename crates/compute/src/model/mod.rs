@@ -8,7 +8,7 @@ mod runtime_model;
 mod storage_rates;
 
 pub(crate) use balance::{Options, balance};
-pub(crate) use cost::{Capacity, Cost, Load, Positions};
+pub(crate) use cost::{Capacity, Cost, Load};
 pub(crate) use link::Transfer;
 pub(crate) use runtime_model::RuntimeModel;
 pub(crate) use storage_rates::{Outstanding, StorageRates};

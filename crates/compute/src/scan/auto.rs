@@ -59,27 +59,16 @@ impl Routes {
 }
 
 /// Prefers a route for every partition.
-pub(super) fn choose(costing: &mut Costing<'_>, candidates: &[Candidate<'_>]) -> (Vec<Preference>, Estimates) {
+pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Vec<Preference>, Estimates) {
     // Those that are cached or found by an index are what they are.
-    let mut fixed = vec![];
+    let mut empty = costing.nothing();
     let mut open = vec![];
     for candidate in candidates {
         match candidate.fixed() {
-            Some(choice) => fixed.push((candidate, choice)),
+            Some(Choice::Local) => empty.add(costing.storage(candidate.object), &costing.local(candidate.partition)),
+            Some(_) => {}
             None => open.push(routes(costing, candidate)),
         }
-    }
-    for (candidate, _) in &fixed {
-        costing.storage(candidate.object);
-    }
-    let mut empty = costing.nothing();
-    for (candidate, choice) in &fixed {
-        let storage = costing.storage(candidate.object);
-        let cost = match choice {
-            Choice::Local => costing.local(candidate.partition),
-            _ => Cost::default(),
-        };
-        empty.add(storage, &cost);
     }
 
     let options: Vec<Options> = open.iter().map(Routes::options).collect();
@@ -104,8 +93,8 @@ pub(super) fn choose(costing: &mut Costing<'_>, candidates: &[Candidate<'_>]) ->
     (preferences, Estimates { chosen: balanced.load.seconds(), ..estimates })
 }
 
-fn routes(costing: &mut Costing<'_>, candidate: &Candidate<'_>) -> Routes {
-    let Candidate { object, partition, uses, .. } = candidate;
+fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
+    let Candidate { object, partition, .. } = candidate;
     let here = costing.fetched(object, partition, &candidate.missing());
     let local = costing.local(partition);
     let there = match candidate.otherwise() {
@@ -119,7 +108,13 @@ fn routes(costing: &mut Costing<'_>, candidate: &Candidate<'_>) -> Routes {
         }
         choice => Some((choice, costing.pushed(object, partition, Some(&here)))),
     };
-    Routes { storage: costing.storage(object), there, here, local, uses: *uses }
+    Routes {
+        storage: costing.storage(object),
+        there,
+        here,
+        local,
+        uses: candidate.uses_cache.then_some(candidate.uses),
+    }
 }
 
 /// Seconds with every partition at storage where it may, and with every one fetched.

@@ -12,8 +12,10 @@ pub(super) struct Candidate<'a> {
     pub(super) partition: &'a Arc<Partition>,
     /// Per needed column, whether it is cached; empty where the cache is not used for the partition.
     pub(super) cached: Vec<bool>,
-    /// How often all of its needed columns were asked for before; `None` if they cannot be cached.
-    pub(super) uses: Option<u64>,
+    /// Whether the cache is used for the partition.
+    pub(super) uses_cache: bool,
+    /// How often all of its needed columns were asked for before; known to the model alone.
+    pub(super) uses: u64,
     /// Whether the cache has the fragment's answer.
     pub(super) is_answered: bool,
     /// Whether an index at the node is expected to find the few rows needed.

@@ -1,6 +1,7 @@
 //! Work of a scan's partitions on each route (thesis equations 4.4 to 4.6), by resource.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::collections::HashMap;
 
 use datafusion::physical_expr::split_conjunction;
 use thermocline_catalog::{Partition, PlannedObject};
@@ -8,7 +9,7 @@ use thermocline_pushdown::FileFormat;
 
 use super::scan_plan::ScanPlan;
 use crate::learning::{Expected, Observed, Place};
-use crate::model::{Capacity, Cost, Load, Positions};
+use crate::model::{Capacity, Cost, Load, RuntimeModel};
 
 /// Seconds of a core that a fragment takes for a row, until it has run: some operators over some columns.
 const ROW_S: f64 = 15e-9;
@@ -25,7 +26,7 @@ const COMPRESSED: f64 = 0.5;
 const PREDICATE_S: f64 = 2e-9;
 
 /// Work that a partition's segments save when they are cached (FlexPushdownDB section 5.4), beside their size.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Miss {
     /// t_scan + t_compute (equations 3 and 4), in seconds.
     storage_s: f64,
@@ -50,14 +51,37 @@ pub(super) struct Costing<'a> {
     /// Terms of the filter.
     predicates: usize,
     decoding_s_per_byte: f64,
-    positions: Positions,
-    /// By storage: rates, slowness relative to this side's cores, and the share that it pushes back.
-    capacities: Vec<Capacity>,
-    slowness: Vec<f64>,
-    pushed_back: Vec<f64>,
+    /// The storages of the partitions, and their positions by label.
+    storages: Vec<Known>,
+    positions: HashMap<&'a str, usize>,
     cores: f64,
     /// The partition that was asked for last.
-    last: Option<(Place, Observed)>,
+    last: Cell<Option<(Place, Observed)>>,
+}
+
+/// A storage as the scan takes it.
+#[derive(Debug)]
+struct Known {
+    capacity: Capacity,
+    /// Seconds there for a second of this side's cores.
+    slowness: f64,
+    /// Share of fragments that it pushes back.
+    pushed_back: f64,
+}
+
+impl Known {
+    fn new(object: &PlannedObject, model: &RuntimeModel) -> Self {
+        let rates = model.storage(object.node.label());
+        let mut rates = rates.lock();
+        rates.settle();
+        let crosses_link = object.node.capabilities().crosses_link;
+        let capacity = Capacity {
+            bytes_per_s: if crosses_link { rates.bytes_per_s() } else { f64::INFINITY },
+            slots: rates.slots(),
+            round_trip_s: if crosses_link { rates.round_trip_s() } else { 0.0 },
+        };
+        Self { capacity, slowness: rates.slowness(), pushed_back: rates.pushed_back() }
+    }
 }
 
 impl<'a> Costing<'a> {
@@ -66,67 +90,60 @@ impl<'a> Costing<'a> {
         let expected = scan.expected();
         let is_text = matches!(scan.format(), FileFormat::Csv(_));
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let (mut storages, mut positions) = (vec![], HashMap::new());
+        for (object, _) in scan.partitions() {
+            positions.entry(object.node.label()).or_insert_with(|| {
+                storages.push(Known::new(object, &resources.model));
+                storages.len() - 1
+            });
+        }
         Self {
             scan,
             expected,
             observed: resources.experience.observed(scan.shape(), expected, None),
             predicates: scan.fragment().predicate().map_or(0, |predicate| split_conjunction(predicate).len()),
             decoding_s_per_byte: resources.model.decoding_s_per_byte(scan.shape().table(), is_text),
-            positions: Positions::default(),
-            capacities: vec![],
-            slowness: vec![],
-            pushed_back: vec![],
+            storages,
+            positions,
             cores: (cores / resources.admission.running().max(1) as f64).max(1.0),
-            last: None,
+            last: Cell::new(None),
         }
     }
 
     /// The position of an object's storage.
-    pub(super) fn storage(&mut self, object: &PlannedObject) -> usize {
-        let (position, is_new) = self.positions.of(object.node.label());
-        if is_new {
-            let known = self.scan.query().resources().model.storage(object.node.label());
-            let mut rates = known.lock();
-            rates.settle();
-            let crosses_link = object.node.capabilities().crosses_link;
-            self.capacities.push(Capacity {
-                bytes_per_s: if crosses_link { rates.bytes_per_s() } else { f64::INFINITY },
-                slots: rates.slots(),
-                round_trip_s: if crosses_link { rates.round_trip_s() } else { 0.0 },
-            });
-            self.slowness.push(rates.slowness());
-            self.pushed_back.push(rates.pushed_back());
-        }
-        position
+    pub(super) fn storage(&self, object: &PlannedObject) -> usize {
+        self.positions.get(object.node.label()).copied().unwrap_or(0)
     }
 
-    /// No work yet, over the storages seen so far.
+    /// The storage of an object of the scan.
+    fn known_storage(&self, object: &PlannedObject) -> Option<&Known> {
+        self.storages.get(self.storage(object))
+    }
+
+    /// No work yet, over the storages of all partitions.
     pub(super) fn nothing(&self) -> Load {
         // No more at once than there are partitions.
         let at_most = |number: f64| number.min(self.scan.partitions().len() as f64);
-        let capacities =
-            self.capacities.iter().map(|capacity| Capacity { slots: at_most(capacity.slots), ..*capacity });
+        let capacities = self.storages.iter().map(|Known { capacity, .. }| capacity);
+        let capacities = capacities.map(|capacity| Capacity { slots: at_most(capacity.slots), ..*capacity });
         Load::new(capacities.collect(), at_most(self.cores))
     }
 
     /// What a miss of this partition's segments costs: the work of pushing it down. Filters of joins and bitmaps are part of
     /// the selectivity, which is the observed one where there is any.
-    pub(super) fn miss(&mut self, object: &PlannedObject, partition: &Partition) -> Miss {
-        let storage = self.storage(object);
-        let capacity = self.capacities.get(storage);
-        let (bytes_per_s, slots) = capacity.map_or((1.0, 1.0), |capacity| (capacity.bytes_per_s, capacity.slots));
+    pub(super) fn miss(&self, object: &PlannedObject, partition: &Partition) -> Miss {
+        let Some(Known { capacity, slowness, .. }) = self.known_storage(object) else { return Miss::default() };
         let known = self.known(object, partition);
         let rows = partition.rows as f64;
         let work = known.storage_s.map_or_else(
             || {
-                let slowness = self.slowness.get(storage).copied().unwrap_or(1.0);
-                slowness
-                    * (self.decoding_s(partition, self.scan.columns()) + rows * self.predicates as f64 * PREDICATE_S)
+                let predicates = rows * self.predicates as f64 * PREDICATE_S;
+                slowness * (self.decoding_s(partition, self.scan.columns()) + predicates)
             },
             |seconds| seconds * rows,
         );
         let selectivity = known.selectivity.unwrap_or(self.expected.selectivity);
-        Miss { storage_s: work / slots.max(1.0), net_s_per_byte: selectivity / bytes_per_s.max(1.0) }
+        Miss { storage_s: work / capacity.slots.max(1.0), net_s_per_byte: selectivity / capacity.bytes_per_s.max(1.0) }
     }
 
     /// The fragment over columns in memory.
@@ -142,12 +159,11 @@ impl<'a> Costing<'a> {
     }
 
     /// The fragment at storage. What is pushed back is `fetched` instead.
-    pub(super) fn pushed(&mut self, object: &PlannedObject, partition: &Partition, fetched: Option<&Cost>) -> Cost {
-        let storage = self.storage(object);
+    pub(super) fn pushed(&self, object: &PlannedObject, partition: &Partition, fetched: Option<&Cost>) -> Cost {
+        let Some(Known { slowness, pushed_back, .. }) = self.known_storage(object) else { return Cost::default() };
         let known = self.known(object, partition);
         let rows = partition.rows as f64;
         let answer = self.answer_bytes(partition, &known);
-        let slowness = self.slowness.get(storage).copied().unwrap_or(1.0);
         let work = match known.storage_s {
             Some(seconds) => seconds * rows,
             None => self.here_s(partition) * slowness,
@@ -157,39 +173,45 @@ impl<'a> Costing<'a> {
             // It takes the cores of this side.
             false => Cost { link_bytes: 0.0, storage_s: 0.0, here_s: work + answer * ANSWER_S_PER_BYTE },
         };
-        let share = self.pushed_back.get(storage).copied().unwrap_or(0.0);
         match fetched {
-            Some(fetched) if share > 0.0 => mixed(&cost, fetched, share),
+            Some(fetched) if *pushed_back > 0.0 => mixed(&cost, fetched, *pushed_back),
             _ => cost,
         }
     }
 
     /// Bytes in memory that the fragment's answer over a partition is expected to take, and the seconds that keeping it saves.
-    pub(super) fn answer(&mut self, object: &PlannedObject, partition: &Partition) -> (usize, f64) {
+    pub(super) fn answer(&self, object: &PlannedObject, partition: &Partition) -> (usize, f64) {
         let cost = self.pushed(object, partition, None);
         ((cost.link_bytes / COMPRESSED) as usize, self.seconds(object, &cost))
     }
 
     /// Seconds that a partition of `object` takes alone.
     pub(super) fn seconds(&self, object: &PlannedObject, cost: &Cost) -> f64 {
-        let storage = self.positions.find(object.node.label()).unwrap_or(0);
-        self.capacities.get(storage).map_or(0.0, |capacity| capacity.seconds(cost, self.cores))
+        self.known_storage(object).map_or(0.0, |known| known.capacity.seconds(cost, self.cores))
     }
 
     /// Seconds that one of this side's cores would take for the whole partition, reading included.
-    pub(super) fn here_s(&self, partition: &Partition) -> f64 {
+    fn here_s(&self, partition: &Partition) -> f64 {
         self.decoding_s(partition, self.scan.columns()) + self.fragment_s(partition)
     }
 
+    /// Seconds that one of this side's cores would take per row of the scan, reading included.
+    pub(super) fn here_s_per_row(&self) -> f64 {
+        let partitions = self.scan.partitions();
+        let seconds: f64 = partitions.iter().map(|(_, partition)| self.here_s(partition)).sum();
+        let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
+        if rows == 0 { 0.0 } else { seconds / rows as f64 }
+    }
+
     /// What executions of the fragment have shown over a partition.
-    fn known(&mut self, object: &PlannedObject, partition: &Partition) -> Observed {
+    fn known(&self, object: &PlannedObject, partition: &Partition) -> Observed {
         let place = Place::new(&object.path, partition.range);
-        match self.last {
+        match self.last.get() {
             Some((last, known)) if last == place => known,
             _ => {
                 let experience = &self.scan.query().resources().experience;
                 let known = experience.observed(self.scan.shape(), self.expected, Some(place));
-                self.last = Some((place, known));
+                self.last.set(Some((place, known)));
                 known
             }
         }
@@ -227,14 +249,4 @@ fn mixed(cost: &Cost, other: &Cost, share: f64) -> Cost {
         storage_s: mix(cost.storage_s, other.storage_s),
         here_s: mix(cost.here_s, other.here_s),
     }
-}
-
-/// Seconds that one of this side's cores would take per row of a scan, reading included.
-pub(super) fn expected_s_per_row(scan: &ScanPlan) -> f64 {
-    let costing = Costing::new(scan);
-    let partitions = scan.partitions();
-    let seconds: f64 =
-        partitions.iter().map(|(_, partition): &(Arc<PlannedObject>, _)| costing.here_s(partition)).sum();
-    let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
-    if rows == 0 { 0.0 } else { seconds / rows as f64 }
 }

@@ -21,7 +21,7 @@ use super::answers::{Keeping, batches};
 use super::assemble::assembled;
 use super::exchange::exchange;
 use super::group::Group;
-use super::poll_time::PollTime;
+use super::poll_time::{PollTime, timed};
 use super::remote::Hints;
 use super::run::{Batches, ScanRun, Sender, hand_over};
 use crate::learning::Seen;
@@ -45,8 +45,7 @@ pub(super) fn output(run: Arc<ScanRun>, context: Arc<TaskContext>) -> Result<Sen
     let mut merged = select(here, there);
     if let Some(above) = &run.above {
         let rows = Box::pin(RecordBatchStreamAdapter::new(above.input_schema(), selected(Arc::clone(&run))));
-        let time = run.metrics.time_compute.clone();
-        let rows = PollTime::new(above.instantiate(rows)?.execute(0, context)?, move |took| time.add_duration(took));
+        let rows = timed(above.instantiate(rows)?.execute(0, context)?, &run.metrics.time_compute);
         merged = select(merged, rows.boxed());
     }
     let merged = match fetch {
@@ -273,8 +272,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
     let batches = match answer {
         Ok(answered) => {
             meter = Some(answered.meter);
-            let time = run.metrics.time_decode.clone();
-            PollTime::new(answered.batches, move |took| time.add_duration(took)).boxed()
+            timed(answered.batches, &run.metrics.time_decode).boxed()
         }
         Err(error) if error.wants_pullup() => {
             run.learn_refusal(object, error.kind);
@@ -314,7 +312,6 @@ async fn pull_up_instead(run: &Arc<ScanRun>, group: &Group, pushback: Option<Pus
     run.metrics.partitions_pushed_back.add(group.len());
     let stored = stored_group(run, group, pushback).await?;
     let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
-    let time = run.metrics.time_compute.clone();
     let batches = run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?;
-    Ok(PollTime::new(batches, move |took| time.add_duration(took)).boxed())
+    Ok(timed(batches, &run.metrics.time_compute).boxed())
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use datafusion::physical_plan::metrics::Time;
 use futures::Stream;
 
 thread_local! {
@@ -25,6 +26,12 @@ impl<S, F: FnMut(Duration)> PollTime<S, F> {
     pub(super) fn new(stream: S, add: F) -> Self {
         Self { stream, add }
     }
+}
+
+/// A stream of which the time of all polls is added to `time`.
+pub(super) fn timed<S: Stream>(stream: S, time: &Time) -> PollTime<S, impl FnMut(Duration) + Unpin + use<S>> {
+    let time = time.clone();
+    PollTime::new(stream, move |took| time.add_duration(took))
 }
 
 impl<S: Stream + Unpin, F: FnMut(Duration) + Unpin> Stream for PollTime<S, F> {

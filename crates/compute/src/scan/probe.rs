@@ -7,7 +7,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thermocline_catalog::PlannedObject;
 use thermocline_formats::RangeSource;
-use thermocline_pushdown::Mode;
 
 use super::remote::RemoteSource;
 use super::scan_plan::ScanPlan;
@@ -24,7 +23,7 @@ const OBJECT_BYTES_MIN: u64 = 64 << 10;
 /// Reads some stored bytes from each storage over whose link none have come yet, until the model can choose: about 30 ms
 /// at 50 Mbit/s, 10 ms at 1 Gbit/s. A read that fails leaves what is assumed; the query itself will meet the failure.
 pub(super) async fn probed(scan: &ScanPlan, metrics: &ScanMetrics) {
-    if scan.settings().mode != Mode::Auto || scan.link_is_free() {
+    if !scan.is_routed_by_model() {
         return;
     }
     let mut largest: HashMap<&str, &Arc<PlannedObject>> = HashMap::new();
@@ -48,14 +47,8 @@ pub(super) async fn probed(scan: &ScanPlan, metrics: &ScanMetrics) {
     }
 }
 
-async fn probe(scan: &ScanPlan, object: &Arc<PlannedObject>, rates: &Arc<Mutex<StorageRates>>, metrics: &ScanMetrics) {
-    let source = RemoteSource {
-        object: Arc::clone(object),
-        origin: scan.query().origin(),
-        metrics: metrics.clone(),
-        pushback: None,
-        rates: Arc::clone(rates),
-    };
+async fn probe(scan: &ScanPlan, object: &Arc<PlannedObject>, rates: &Mutex<StorageRates>, metrics: &ScanMetrics) {
+    let source = RemoteSource::new(object, scan.query(), metrics, None);
     let last = READS.last().copied().unwrap_or(1);
     for bytes in READS.into_iter().chain(std::iter::repeat(last)).take(READS_MAX) {
         let range: Range<u64> = 0..bytes.min(object.entry.size);

@@ -11,7 +11,7 @@ use super::scan_plan::ScanPlan;
 /// Adds the lookup of `requests`, those of the candidates for which the cache is used, to the recording, if there is one.
 pub(super) fn record(
     scan: &ScanPlan,
-    costing: &mut Costing<'_>,
+    costing: &Costing<'_>,
     candidates: &[Candidate<'_>],
     requests: &[Vec<SegmentRequest>],
 ) {
@@ -19,7 +19,7 @@ pub(super) fn record(
     if requests.is_empty() || !resources.is_traced() {
         return;
     }
-    let looked_up = candidates.iter().filter(|candidate| candidate.uses.is_some());
+    let looked_up = candidates.iter().filter(|candidate| candidate.uses_cache);
     let partitions: Vec<_> = looked_up
         .zip(requests)
         .map(|(Candidate { object, partition, .. }, segments)| recorded(scan, costing, object, partition, segments))
@@ -29,7 +29,7 @@ pub(super) fn record(
 
 fn recorded(
     scan: &ScanPlan,
-    costing: &mut Costing<'_>,
+    costing: &Costing<'_>,
     object: &PlannedObject,
     partition: &Partition,
     segments: &[SegmentRequest],

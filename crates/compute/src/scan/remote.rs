@@ -32,13 +32,31 @@ use crate::query::{QueryContext, ScanMetrics};
 /// Stored bytes of one object, through its node.
 #[derive(Debug)]
 pub(super) struct RemoteSource {
-    pub(super) object: Arc<PlannedObject>,
-    pub(super) origin: Origin,
-    pub(super) metrics: ScanMetrics,
+    object: Arc<PlannedObject>,
+    origin: Origin,
+    metrics: ScanMetrics,
     /// The slot that the node keeps for these reads, if it sent us for them.
-    pub(super) pushback: Option<PushbackToken>,
+    pushback: Option<PushbackToken>,
     /// What is known of the node.
-    pub(super) rates: Arc<Mutex<StorageRates>>,
+    rates: Arc<Mutex<StorageRates>>,
+}
+
+impl RemoteSource {
+    /// An object's bytes for `query`, under the token of a pushback if there is one.
+    pub(super) fn new(
+        object: &Arc<PlannedObject>,
+        query: &QueryContext,
+        metrics: &ScanMetrics,
+        pushback: Option<PushbackToken>,
+    ) -> Self {
+        Self {
+            object: Arc::clone(object),
+            origin: query.origin(),
+            metrics: metrics.clone(),
+            pushback,
+            rates: query.resources().model.storage(object.node.label()),
+        }
+    }
 }
 
 #[async_trait]

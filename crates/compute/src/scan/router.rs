@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thermocline_cache::{Access, Decoding, ObjectKey, SegmentKey, SegmentRequest};
 use thermocline_catalog::PlannedObject;
-use thermocline_pushdown::{FileFormat, Mode, Route};
+use thermocline_pushdown::{FileFormat, Route};
 
 use super::auto::{self, Estimates, Preference};
 use super::bitmap::{Choice, Chooser};
@@ -17,10 +17,20 @@ use super::segments::{Seen, Segments, Taken};
 use super::work::Work;
 use crate::query::ScanMetrics;
 
-/// Routes every partition, and takes its segments from the cache. With them, the time that is expected.
-pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> (Vec<Work>, Option<Estimates>) {
+/// Routed partitions, and what is expected of them.
+pub(super) struct Routing {
+    pub(super) works: Vec<Work>,
+    /// Time that is expected, where the model has chosen.
+    pub(super) estimates: Option<Estimates>,
+    /// Seconds that one of this side's cores would take per row.
+    pub(super) expected_s_per_row: f64,
+}
+
+/// Routes every partition, and takes its segments from the cache.
+pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
+    let costing = Costing::new(scan);
     let mut taken = Taken::new(&scan.query().resources().cache, metrics);
-    let Decision { routed, requests, estimates } = decide(scan, &mut taken);
+    let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken);
     let (accesses, answers) = taken.into_accesses();
     let mut requests = requests.into_iter();
     let (mut accesses, mut answers) = (accesses.into_iter(), answers.into_iter());
@@ -49,13 +59,14 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> (Vec<Work>, Optio
         };
         Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, answer, missed, plan }
     });
-    (works.collect(), estimates)
+    Routing { works: works.collect(), estimates, expected_s_per_row: costing.here_s_per_row() }
 }
 
 /// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
 /// nothing is admitted, counted or pinned.
 pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates>) {
-    let Decision { routed, estimates, .. } = decide(scan, &mut Seen(&scan.query().resources().cache));
+    let Decision { routed, estimates, .. } =
+        decide(scan, &Costing::new(scan), &mut Seen(&scan.query().resources().cache));
     let count = |route| routed.iter().filter(|routed| routed.choice.route() == route).count();
     let routes = Route::ALL.into_iter().map(|route| (route, count(route))).filter(|(_, count)| *count > 0);
     (routes.collect(), estimates)
@@ -92,36 +103,35 @@ struct Routed {
 ///                       the fragment may run there and may reduce -> pushdown
 ///                       it may not ---------------------------------> pullup
 /// ```
-fn decide(scan: &ScanPlan, segments: &mut dyn Segments) -> Decision {
-    let mut costing = Costing::new(scan);
-    let Requests { segments: mut requests, answers } = requests(scan, &mut costing);
+fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -> Decision {
+    let Requests { segments: mut requests, answers } = match scan.settings().mode.caches() {
+        true => requests(scan, costing),
+        false => Requests::default(),
+    };
     let mut answered = if answers.is_empty() { vec![] } else { segments.answered(&answers) };
     answered.resize(scan.partitions().len(), false);
     let mut by_index = pushed_by_index(scan, &requests);
     by_index.iter_mut().zip(&answered).for_each(|(by_index, answered)| *by_index &= !answered);
     let mut elsewhere = by_index.iter().zip(&answered).map(|(by_index, answered)| *by_index || *answered);
     requests.retain(|_| !elsewhere.next().unwrap_or(false));
-    let caches = scan.settings().mode.caches();
-    if !caches {
-        requests.clear();
-    }
     let mut chooser = Chooser::new(scan);
-    let by_model = scan.settings().mode == Mode::Auto && !scan.link_is_free();
     let mut candidates = candidates(scan, &requests, by_index.into_iter().zip(answered), segments);
-    record(scan, &mut costing, &candidates, &requests);
-    let (preferences, estimates) = match by_model {
+    record(scan, costing, &candidates, &requests);
+    let (preferences, estimates) = match scan.is_routed_by_model() {
         true => {
+            let cacheable = candidates.iter_mut().filter(|candidate| candidate.uses_cache);
+            cacheable.zip(segments.uses(&requests)).for_each(|(candidate, uses)| candidate.uses = uses);
             for candidate in candidates.iter_mut().filter(|candidate| candidate.fixed().is_none()) {
                 candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &candidate.cached));
             }
-            let (preferences, estimates) = auto::choose(&mut costing, &candidates);
+            let (preferences, estimates) = auto::choose(costing, &candidates);
             (preferences, Some(estimates))
         }
         false => (candidates.iter().map(|candidate| by_rule(candidate, &mut chooser)).collect(), None),
     };
 
     let of_cache = |(preference, candidate): (&Preference, &Candidate<'_>)| {
-        candidate.uses.is_some().then_some(matches!(preference, Preference::LoadOr(_)))
+        candidate.uses_cache.then_some(matches!(preference, Preference::LoadOr(_)))
     };
     let wanted: Vec<bool> = preferences.iter().zip(&candidates).filter_map(of_cache).collect();
     let mut admitted = match wanted.contains(&true) {
@@ -130,7 +140,7 @@ fn decide(scan: &ScanPlan, segments: &mut dyn Segments) -> Decision {
     }
     .into_iter();
     let routed = preferences.into_iter().zip(candidates).map(|(preference, candidate)| {
-        let admitted = candidate.uses.is_some() && admitted.next().unwrap_or(false);
+        let admitted = candidate.uses_cache && admitted.next().unwrap_or(false);
         let choice = match preference {
             Preference::LoadOr(_) if admitted => Choice::Load,
             Preference::LoadOr(choice) | Preference::Take(choice) => choice,
@@ -151,9 +161,9 @@ fn by_rule(candidate: &Candidate<'_>, chooser: &mut Chooser<'_>) -> Preference {
         return Preference::Take(choice);
     }
     let otherwise = chooser.choose(candidate.object, candidate.partition, &candidate.cached);
-    match candidate.uses {
-        Some(_) => Preference::LoadOr(otherwise),
-        None => Preference::Take(otherwise),
+    match candidate.uses_cache {
+        true => Preference::LoadOr(otherwise),
+        false => Preference::Take(otherwise),
     }
 }
 
@@ -165,17 +175,11 @@ fn candidates<'a>(
     elsewhere: impl Iterator<Item = (bool, bool)>,
     segments: &mut dyn Segments,
 ) -> Vec<Candidate<'a>> {
-    let (mut cached, mut uses) = match requests.is_empty() {
-        true => (vec![].into_iter(), vec![].into_iter()),
-        false => (segments.cached(requests).into_iter(), segments.uses(requests).into_iter()),
-    };
+    let mut cached = if requests.is_empty() { vec![] } else { segments.cached(requests) }.into_iter();
     let candidate = |((object, partition), (by_index, is_answered))| {
-        let (cached, uses) = match by_index || is_answered {
-            true => (vec![], None),
-            false => (cached.next().unwrap_or_default(), uses.next()),
-        };
-        let needed = scan.columns();
-        Candidate { object, partition, cached, uses, is_answered, by_index, otherwise: None, needed }
+        let cached = if by_index || is_answered { None } else { cached.next() };
+        let (uses_cache, cached, needed) = (cached.is_some(), cached.unwrap_or_default(), scan.columns());
+        Candidate { object, partition, cached, uses_cache, uses: 0, is_answered, by_index, otherwise: None, needed }
     };
     let partitions = scan.partitions().iter().map(|(object, partition)| (object, partition));
     partitions.zip(elsewhere).map(candidate).collect()
@@ -187,11 +191,11 @@ fn pushed_by_index(scan: &ScanPlan, requests: &[Vec<SegmentRequest>]) -> Vec<boo
     let Some(by_index) = ByIndex::new(scan) else {
         return vec![false; scan.partitions().len()];
     };
-    let cached = match scan.settings().mode.caches() {
-        true => scan.query().resources().cache.peek(requests),
-        false => vec![vec![false]; requests.len()],
-    };
     let pays = scan.partitions().iter().map(|(object, partition)| by_index.pays(object, partition));
+    if !scan.settings().mode.caches() {
+        return pays.collect();
+    }
+    let cached = scan.query().resources().cache.peek(requests);
     pays.zip(cached).map(|(pays, cached)| pays && cached.contains(&false)).collect()
 }
 
@@ -203,14 +207,15 @@ struct Keyed {
 }
 
 /// What a scan asks of the cache.
+#[derive(Default)]
 struct Requests {
     /// Per partition, the needed columns.
     segments: Vec<Vec<SegmentRequest>>,
-    /// Per partition, the fragment's answer; empty if answers are not kept.
-    answers: Vec<SegmentRequest>,
+    /// Per partition, the fragment's answer, alone in its group; empty if answers are not kept.
+    answers: Vec<Vec<SegmentRequest>>,
 }
 
-fn requests(scan: &ScanPlan, costing: &mut Costing<'_>) -> Requests {
+fn requests(scan: &ScanPlan, costing: &Costing<'_>) -> Requests {
     let answer_name = scan.answer_name();
     let mut answers = vec![];
     // Partitions of one object come one after the other and share its key and how it is decoded.
@@ -233,7 +238,7 @@ fn requests(scan: &ScanPlan, costing: &mut Costing<'_>) -> Requests {
                 let (bytes, miss_seconds) = costing.answer(object, partition);
                 let (object, decoding) = (Arc::clone(key), Decoding::of(decodings));
                 let key = SegmentKey { object, partition: partition.range, column: Arc::clone(name), decoding };
-                answers.push(SegmentRequest { key, bytes, miss_seconds });
+                answers.push(vec![SegmentRequest { key, bytes, miss_seconds }]);
             }
             let miss = costing.miss(object, partition);
             scan.columns()

@@ -23,7 +23,6 @@ use tokio::sync::mpsc;
 
 use super::auto::Estimates;
 use super::by_index::indexes_of;
-use super::costing::expected_s_per_row;
 use super::expected::ExpectedAnswer;
 use super::group::{Group, grouped};
 use super::group_source::{GroupSource, chunk_ranges};
@@ -31,7 +30,7 @@ use super::local::Columns;
 use super::morsels::Morsels;
 use super::poll_time::PollTime;
 use super::remote::{FragmentCall, RemoteSource};
-use super::router::route;
+use super::router::{Routing, route};
 use super::scan_plan::ScanPlan;
 use super::work::Work;
 use crate::learning::{Expected, Place, Seen, Shape};
@@ -145,7 +144,7 @@ impl ScanRun {
         let (mut cached, mut answered, mut at_hand) = (vec![], VecDeque::new(), VecDeque::new());
         let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
         let mut largest = 1;
-        let (works, estimates) = route(scan, &metrics);
+        let Routing { works, estimates, expected_s_per_row } = route(scan, &metrics);
         for work in works {
             if !matches!(work.route, Route::Local | Route::Answered) {
                 largest = largest.max(work.partition.stored_bytes(scan.columns()));
@@ -199,7 +198,7 @@ impl ScanRun {
                 indexes: indexes_of(scan),
             },
             expected: ExpectedAnswer::of(scan),
-            expected_s_per_row: expected_s_per_row(scan),
+            expected_s_per_row,
             work_here: Arc::default(),
             estimates,
             started,
@@ -216,13 +215,7 @@ impl ScanRun {
 
     /// The stored bytes of an object, under the token of a pushback if there is one.
     pub(super) fn source(&self, object: &Arc<PlannedObject>, pushback: Option<PushbackToken>) -> Arc<dyn RangeSource> {
-        Arc::new(RemoteSource {
-            object: Arc::clone(object),
-            origin: self.query.origin(),
-            metrics: self.metrics.clone(),
-            pushback,
-            rates: self.query.resources().model.storage(object.node.label()),
-        })
+        Arc::new(RemoteSource::new(object, &self.query, &self.metrics, pushback))
     }
 
     /// The stored bytes of a group's object, of which those of the group are fetched together.

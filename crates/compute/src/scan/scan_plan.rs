@@ -378,6 +378,11 @@ impl ScanPlan {
             && !self.source.partitions.iter().any(|(object, _)| object.node.capabilities().crosses_link)
     }
 
+    /// Whether the runtime model chooses the routes.
+    pub(super) fn is_routed_by_model(&self) -> bool {
+        self.settings().mode == Mode::Auto && !self.link_is_free()
+    }
+
     /// Whether the fragment may run at the storage of `object`.
     pub(super) fn may_push(&self, object: &PlannedObject) -> bool {
         self.settings().mode.pushes() && self.encoded.is_some() && self.reads(object)
@@ -404,7 +409,7 @@ impl ScanPlan {
 
     /// The name under which the cache keeps answers to the fragment; `None` if it keeps none.
     pub(super) fn answer_name(&self) -> Option<Arc<str>> {
-        let keeps = self.settings().cached_answers && self.settings().mode == Mode::Auto && !self.link_is_free();
+        let keeps = self.settings().cached_answers && self.is_routed_by_model();
         self.encoded.as_ref().filter(|_| keeps).and_then(|encoded| answer_name(&self.fragment, encoded))
     }
 

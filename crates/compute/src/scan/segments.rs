@@ -11,11 +11,11 @@ pub(super) trait Segments {
     /// Per group and segment, whether it is cached. Asked first, and once.
     fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>>;
 
-    /// Per answer, whether it is kept.
-    fn answered(&mut self, answers: &[SegmentRequest]) -> Vec<bool>;
+    /// Per answer, a group of its own, whether it is kept.
+    fn answered(&mut self, answers: &[Vec<SegmentRequest>]) -> Vec<bool>;
 
     /// Makes room for the answers that are `wanted`, as far as the policy has any.
-    fn admit_answers(&mut self, answers: &[SegmentRequest], wanted: &[bool]);
+    fn admit_answers(&mut self, answers: &[Vec<SegmentRequest>], wanted: &[bool]);
 
     /// Per group, how often its least used segment was asked for before.
     fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64>;
@@ -43,11 +43,6 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Each answer as a group of its own.
-fn alone(answers: &[SegmentRequest]) -> Vec<Vec<SegmentRequest>> {
-    answers.iter().map(|answer| vec![answer.clone()]).collect()
-}
-
 impl Segments for Taken<'_> {
     fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
         self.accesses = self.cache.access(groups);
@@ -55,13 +50,13 @@ impl Segments for Taken<'_> {
         self.accesses.iter().map(|group| group.iter().map(is_hit).collect()).collect()
     }
 
-    fn answered(&mut self, answers: &[SegmentRequest]) -> Vec<bool> {
-        self.answers = self.cache.access(&alone(answers));
+    fn answered(&mut self, answers: &[Vec<SegmentRequest>]) -> Vec<bool> {
+        self.answers = self.cache.access(answers);
         self.answers.iter().flatten().map(|access| matches!(access, Access::Hit(_))).collect()
     }
 
-    fn admit_answers(&mut self, answers: &[SegmentRequest], wanted: &[bool]) {
-        let evicted = self.cache.admit(&alone(answers), &mut self.answers, wanted);
+    fn admit_answers(&mut self, answers: &[Vec<SegmentRequest>], wanted: &[bool]) {
+        let evicted = self.cache.admit(answers, &mut self.answers, wanted);
         self.metrics.segments_evicted.add(evicted);
     }
 
@@ -86,11 +81,11 @@ impl Segments for Seen<'_> {
         self.0.peek(groups)
     }
 
-    fn answered(&mut self, answers: &[SegmentRequest]) -> Vec<bool> {
-        self.0.peek(&alone(answers)).into_iter().flatten().collect()
+    fn answered(&mut self, answers: &[Vec<SegmentRequest>]) -> Vec<bool> {
+        self.0.peek(answers).into_iter().flatten().collect()
     }
 
-    fn admit_answers(&mut self, _: &[SegmentRequest], _: &[bool]) {}
+    fn admit_answers(&mut self, _: &[Vec<SegmentRequest>], _: &[bool]) {}
 
     fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64> {
         self.0.uses(groups)
