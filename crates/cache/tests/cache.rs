@@ -10,6 +10,7 @@ use thermocline_cache::{
     REMEMBERED_MAX, SegmentCache, SegmentKey, SegmentRequest, SegmentUse, Wlfu, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
+use thermocline_replay::random::Random;
 
 fn object(table: &str, path: &str, version: &str) -> Arc<ObjectKey> {
     Arc::new(ObjectKey { table: table.into(), object: ObjectPath::new(path), version: ObjectVersion::new(version) })
@@ -526,19 +527,6 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
         found.unwrap().uses.accesses
     };
     assert_eq!([0, 10, half + 20, 2 * half].map(accesses), [3, 1, 2, 2]);
-}
-
-/// A small generator with a printed seed; only the order of operations is random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
 }
 
 #[test]

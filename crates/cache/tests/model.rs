@@ -11,6 +11,7 @@ use thermocline_cache::{
     SegmentCache, SegmentKey, SegmentRequest, SegmentUse, Wlfu, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
+use thermocline_replay::random::Random;
 
 /// Table, object, partition and column of a segment.
 type Name = (u8, u8, u8, u8);
@@ -192,18 +193,6 @@ fn answer(access: &Access) -> Answer {
         Access::Hit(_) => Answer::Hit,
         Access::Load(_) => Answer::Load,
         Access::Missing => Answer::Missing,
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
     }
 }
 

@@ -10,7 +10,8 @@ use thermocline_cache::{
     SegmentRequest, SegmentUse, Wlfu, array_bytes, policy_named,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
-use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter, VERSION};
+use thermocline_replay::random::Random;
+use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter};
 
 fn key(partition: u32) -> SegmentKey {
     key_of("v1", partition)
@@ -156,13 +157,7 @@ fn policies_have_names() {
 
 /// A trace of lookups of one partition each.
 fn trace(partitions: &[u32]) -> Trace {
-    let header = Header {
-        version: VERSION,
-        workload: "test".to_owned(),
-        scale: 1.0,
-        format: "parquet".to_owned(),
-        egress_bytes_per_s: None,
-    };
+    let header = Header::new("test", 1.0, "parquet", None);
     let mut writer = TraceWriter::new(vec![], &header).unwrap();
     for (query, partition) in partitions.iter().enumerate() {
         // A trace fits objects of any version.
@@ -213,17 +208,5 @@ fn belady_is_best_for_equal_segments() {
         let best = hits(Arc::new(Belady::new(&trace(&future))));
         let others: [Arc<dyn Policy>; 3] = [Arc::new(Lfu), Arc::new(Wlfu), policy_named("lru").unwrap()];
         others.into_iter().for_each(|other| assert!(hits(other) <= best));
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
     }
 }

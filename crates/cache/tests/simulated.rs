@@ -10,8 +10,9 @@ use thermocline_cache::{
     array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
+use thermocline_replay::random::Random;
 use thermocline_replay::sim::{self, Algorithm, Framework, simulate};
-use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter, VERSION};
+use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter};
 
 type Query = Vec<Vec<SegmentRequest>>;
 
@@ -50,13 +51,7 @@ fn queries(seed: u64) -> Vec<Query> {
 }
 
 fn recorded(queries: &[Query]) -> Trace {
-    let header = Header {
-        version: VERSION,
-        workload: "test".to_owned(),
-        scale: 1.0,
-        format: "parquet".to_owned(),
-        egress_bytes_per_s: None,
-    };
+    let header = Header::new("test", 1.0, "parquet", None);
     let segment = |request: &SegmentRequest| RecordedSegment {
         key: request.key.to_string(),
         bytes: request.bytes as u64,
@@ -128,17 +123,5 @@ fn the_simulation_has_the_same_hits() {
                 assert_eq!(run(&cache, &queries), simulated, "seed {seed}, {} at {percent} %", policy.name());
             }
         }
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
     }
 }

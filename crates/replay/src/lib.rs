@@ -26,6 +26,7 @@
 pub mod bound;
 mod numbered;
 mod plan;
+pub mod random;
 pub mod sim;
 pub mod synthetic;
 pub mod trace;

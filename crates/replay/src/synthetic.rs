@@ -6,7 +6,8 @@
 //! returns. Times follow from bandwidths, as in section 4.4 of the FlexPushdownDB paper.
 
 use crate::numbered::Numbered;
-use crate::trace::{Header, Lookup, Need, Partition, Segment, SegmentId, Trace, VERSION};
+use crate::random::Random;
+use crate::trace::{Header, Lookup, Need, Partition, Segment, SegmentId, Trace};
 
 /// Parameters of a synthetic trace.
 #[derive(Debug, Clone)]
@@ -119,19 +120,13 @@ impl Synthetic {
             if self.drift.is_some_and(|drift| time > 0 && time % drift == 0) {
                 // The hottest year becomes the coldest, and the others shuffle.
                 years.rotate_left(1);
-                years.swap(0, random.below(YEARS - 1));
+                years.swap(0, random.below(YEARS as u64 - 1) as usize);
             }
             let year = years.get(self.rank(&mut random)).copied().unwrap_or(0);
             self.lookup(time, year, &known, &mut random)
         });
         let lookups = lookups.collect();
-        let header = Header {
-            version: VERSION,
-            workload: "synthetic".to_owned(),
-            scale: 1.0,
-            format: "parquet".to_owned(),
-            egress_bytes_per_s: Some(self.network as u64),
-        };
+        let header = Header::new("synthetic", 1.0, "parquet", Some(self.network as u64));
         Trace { header, segments, lookups }
     }
 
@@ -149,7 +144,8 @@ impl Synthetic {
     }
 
     fn lookup(&self, time: usize, year: usize, known: &Numbered<Segment>, random: &mut Random) -> Lookup {
-        let (name, columns, joined) = TEMPLATES.get(random.below(TEMPLATES.len())).copied().unwrap_or(("", &[], 1.0));
+        let (name, columns, joined) =
+            TEMPLATES.get(random.below(TEMPLATES.len() as u64) as usize).copied().unwrap_or(("", &[], 1.0));
         let (filter, filtered) = match random.below(4) {
             0 => (Some(DISCOUNT), 3.0 / 11.0),
             1 => (Some(QUANTITY), 11.0 / 50.0),
@@ -190,28 +186,5 @@ impl Synthetic {
             load_seconds_per_segment: 0.0005,
             segments: segments.collect(),
         }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 up to, not including, `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    /// From 0 up to, not including, 1.
-    fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

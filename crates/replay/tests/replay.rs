@@ -5,22 +5,17 @@
 use std::collections::HashMap;
 
 use thermocline_replay::bound::{Effort, lower_bound, offline_plan};
+use thermocline_replay::random::Random;
 use thermocline_replay::sim::{Algorithm, Framework, Lfu, Lru, Offline, Report, SetAware, Wlfu, algorithms, simulate};
 use thermocline_replay::synthetic::Synthetic;
-use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter, VERSION};
+use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter};
 
 /// A partition: seconds by the two routes, and its segments with their bytes.
 type Asked<'a> = (f64, f64, &'a [(&'a str, u64)]);
 
 /// A trace of lookups; a load takes a tenth of a second per byte, a miss a second.
 fn trace(lookups: &[Vec<Asked<'_>>]) -> Trace {
-    let header = Header {
-        version: VERSION,
-        workload: "test".to_owned(),
-        scale: 1.0,
-        format: "parquet".to_owned(),
-        egress_bytes_per_s: None,
-    };
+    let header = Header::new("test", 1.0, "parquet", None);
     let mut writer = TraceWriter::new(vec![], &header).unwrap();
     for (query, lookup) in lookups.iter().enumerate() {
         let segment = |(key, bytes): &(&str, u64)| RecordedSegment {
@@ -198,16 +193,4 @@ fn ageing_follows_a_drift() {
     let plain = run(&mut Framework::new(Wlfu::new(segments, None))).seconds();
     let aged = run(&mut Framework::new(Wlfu::new(segments, Some(64.0)))).seconds();
     assert!(aged < plain, "{aged} {plain}");
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
 }

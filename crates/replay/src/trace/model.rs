@@ -23,6 +23,14 @@ pub struct Header {
     pub egress_bytes_per_s: Option<u64>,
 }
 
+impl Header {
+    /// That of a workload of a scale, over objects of a format.
+    pub fn new(workload: &str, scale: f64, format: &str, egress_bytes_per_s: Option<u64>) -> Self {
+        let (workload, format) = (workload.to_owned(), format.to_owned());
+        Self { version: VERSION, workload, scale, format, egress_bytes_per_s }
+    }
+}
+
 /// Number of a segment in a trace: its position in [`Trace::segments`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SegmentId(pub(crate) u32);
