@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::figure::Figure;
+use crate::support::record::QUERY_FIELDS;
 
 fn thermocline(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thermocline")).args(arguments).output().unwrap()
@@ -338,27 +339,12 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
             "policy",
             "cache_bytes",
             "egress_bytes_per_s",
-            "query",
-            "sql",
             "run",
             "seconds",
-            "rows",
-            "result_hash",
             "bytes_from_storage",
             "bytes_to_storage",
-            "partitions_local",
-            "partitions_load",
-            "partitions_pushdown",
-            "partitions_bitmap",
-            "partitions_pullup",
-            "partitions_pushed_back",
-            "segments_hit",
-            "segments_missed",
-            "segments_admitted",
-            "segments_evicted",
-            "dollars",
         ];
-        for field in fields {
+        for field in fields.into_iter().chain(QUERY_FIELDS) {
             assert!(record.get(field).is_some(), "{line} has no {field}");
         }
         let (query, hash) = (record["query"].to_string(), record["result_hash"].to_string());

@@ -10,6 +10,7 @@ use thermocline_pushdown::Mode;
 
 use crate::support::figure::Figure;
 use crate::support::program::{BINARY, text};
+use crate::support::record::QUERY_FIELDS;
 
 /// Queries of a batch.
 const BATCH: usize = 2;
@@ -22,45 +23,26 @@ fn sweep(arguments: &[&str]) -> Output {
 const CONFIGURATION: [&str; 9] =
     ["format", "mode", "policy", "cache_bytes", "cache_share", "egress_bytes_per_s", "batch", "theta", "pinned"];
 /// Further fields of every line.
-const SHARED: [&str; 9] = [
+const SHARED: [&str; 10] = [
     "workload",
     "scale",
     "run",
     "seconds",
     "kind",
     "seed",
+    "pass",
     "working_set_bytes",
     "bytes_from_storage",
     "bytes_to_storage",
 ];
-/// Fields of a query's line.
-const OF_QUERY: [&str; 16] = [
-    "query",
-    "sql",
-    "rows",
-    "result_hash",
-    "partitions_local",
-    "partitions_load",
-    "partitions_pushdown",
-    "partitions_bitmap",
-    "partitions_pullup",
-    "partitions_pushed_back",
-    "segments_hit",
-    "segments_missed",
-    "segments_admitted",
-    "segments_evicted",
-    "dollars",
-    "pass",
-];
 /// Fields of a batch's line.
-const OF_BATCH: [&str; 7] = [
+const OF_BATCH: [&str; 6] = [
     "queries",
     "cores_compute",
     "cpu_seconds_compute",
     "cpu_seconds_storage",
     "cpu_seconds_compute_dedicated",
     "dollars",
-    "pass",
 ];
 
 fn number(record: &Value, field: &str) -> f64 {
@@ -78,7 +60,7 @@ fn check_records(json: &Path) -> Vec<Value> {
     let (mut batches, mut configurations) = (vec![], BTreeSet::new());
     for record in &records {
         let is_query = record["kind"] == "query";
-        let own = if is_query { &OF_QUERY[..] } else { &OF_BATCH };
+        let own = if is_query { &QUERY_FIELDS[..] } else { &OF_BATCH };
         let fields = CONFIGURATION.iter().chain(&SHARED).chain(own);
         let missing: Vec<_> = fields.filter(|field| record.get(field).is_none()).collect();
         assert!(missing.is_empty(), "{record} without {missing:?}");

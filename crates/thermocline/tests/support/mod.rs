@@ -1,4 +1,4 @@
-//! Shared parts of the integration tests: the program, the DuckDB oracle, data, topologies, rows, figures.
+//! Shared parts of the integration tests: the program, the DuckDB oracle, data, topologies, rows, figures, records.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
@@ -8,6 +8,7 @@ pub mod everywhere;
 pub mod figure;
 pub mod oracle;
 pub mod program;
+pub mod record;
 pub mod rows;
 pub mod s3;
 pub mod terminal;

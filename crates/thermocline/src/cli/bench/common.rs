@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use datafusion::common::Result as DataFusionResult;
 use thermocline_database::{Database, OpenOptions, Session, check_setting};
+use thermocline_pushdown::Mode;
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::{Format, create_table_sql};
 
@@ -47,6 +48,26 @@ impl CommonArgs {
     pub async fn plain_session(&self) -> DataFusionResult<Session> {
         let options = OpenOptions { settings: self.settings.clone(), ..OpenOptions::default() };
         Ok(Database::open(options, |_| {}).await?.session())
+    }
+
+    /// Bytes that the segments of `queries` take when all of them are cached.
+    ///
+    /// # Errors
+    /// If a setting or the location is invalid, or a query fails.
+    pub async fn working_set(
+        &self,
+        workload: &Workload,
+        format: Format,
+        location: &str,
+        queries: impl IntoIterator<Item = &str>,
+    ) -> DataFusionResult<usize> {
+        let session = self.session(workload, format, location).await?;
+        session.database().set("cache_size", "1TiB")?;
+        session.set("mode", Mode::Caching.name())?;
+        for sql in queries {
+            session.run(sql).await?;
+        }
+        Ok(session.engine().cache().bytes().0)
     }
 
     /// A session with the given settings and the workload's tables below `location`.

@@ -88,7 +88,9 @@ pub async fn dashboard(args: DashboardArgs) -> Result<(), Failure> {
     let node = NodeProcess::start(&data, &options).await?;
     let location = format!("thermocline://{}", node.address);
     let queries = queries();
-    let cache_size = (working_set(&args, &location, &queries).await? as f64 * args.cache / 100.0) as u64;
+    let texts = queries.iter().map(|(_, sql)| sql.as_str());
+    let working_set = args.common.working_set(&Workload::SSB, args.format, &location, texts).await?;
+    let cache_size = (working_set as f64 * args.cache / 100.0) as u64;
 
     let mut contenders = vec![];
     for cached_answers in ["off", "on"] {
@@ -155,17 +157,6 @@ fn queries() -> Queries {
     let standard = Workload::SSB.queries.iter().map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned()));
     let random = batch(RANDOM_QUERIES, 2.0, 1).into_iter().enumerate();
     standard.chain(random.map(|(number, query)| (format!("{}-{number}", query.name), query.sql))).collect()
-}
-
-/// Bytes that the queries' segments take when all of them are cached.
-async fn working_set(args: &DashboardArgs, location: &str, queries: &Queries) -> DataFusionResult<usize> {
-    let session = args.common.session(&Workload::SSB, args.format, location).await?;
-    session.database().set("cache_size", "1TiB")?;
-    session.set("mode", Mode::Caching.name())?;
-    for (_, sql) in queries {
-        session.run(sql).await?;
-    }
-    Ok(session.engine().cache().bytes().0)
 }
 
 /// Bytes of kept answers in the cache.

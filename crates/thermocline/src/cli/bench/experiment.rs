@@ -8,7 +8,7 @@ use datafusion::prelude::SessionContext;
 use thermocline_database::Session;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{parse_rate, parse_size};
-use thermocline_replay::trace::{Header, VERSION};
+use thermocline_replay::trace::Header;
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{
     DuckDb, DuckDbTables, Measurement, Record, Reference, Results, measure, measure_reference, reference_context,
@@ -245,25 +245,16 @@ impl Experiment {
 
     /// Bytes that the queries' segments take when all of them are cached.
     async fn working_set(&self, location: &str) -> DataFusionResult<usize> {
-        let session = self.session(location).await?;
-        session.database().set("cache_size", "1TiB")?;
-        session.set("mode", "caching")?;
-        for (_, sql) in &self.warmup {
-            session.run(sql).await?;
-        }
-        Ok(session.engine().cache().bytes().0)
+        let Measurement { workload, format, .. } = &self.measurement;
+        let queries = self.warmup.iter().map(|(_, sql)| sql.as_str());
+        self.args.common.working_set(workload, *format, location, queries).await
     }
 }
 
 /// First line of a trace of the measured queries.
 pub fn trace_header(measurement: &Measurement) -> Header {
-    Header {
-        version: VERSION,
-        workload: measurement.workload.name.to_owned(),
-        scale: measurement.scale,
-        format: measurement.format.extension().to_owned(),
-        egress_bytes_per_s: measurement.egress_bytes_per_s,
-    }
+    let Measurement { workload, scale, format, egress_bytes_per_s } = measurement;
+    Header::new(workload.name, *scale, format.extension(), *egress_bytes_per_s)
 }
 
 fn of_trace(path: &Path, error: &std::io::Error) -> Failure {

@@ -115,13 +115,10 @@ impl Runner {
         if self.working_set(batch, format).is_some() {
             return Ok(());
         }
-        let session = self.session(format, &self.data(format)?.display().to_string()).await?;
-        session.database().set("cache_size", "1TiB")?;
-        session.set("mode", "caching")?;
-        for query in batch.queries(self.options.batch_size, theta, self.options.seed) {
-            session.run(&query.sql).await?;
-        }
-        let (bytes, _) = session.engine().cache().bytes();
+        let queries = batch.queries(self.options.batch_size, theta, self.options.seed);
+        let location = self.data(format)?.display().to_string();
+        let texts = queries.iter().map(|query| query.sql.as_str());
+        let bytes = self.options.common.working_set(&Workload::SSB, format, &location, texts).await?;
         say!("working set of the {} batch, {}: {}", batch.name(), format.extension(), format_size(bytes as u64));
         self.working_sets.push((batch, format, bytes));
         Ok(())
