@@ -52,6 +52,11 @@ impl Content {
         Self { kind, bytes, digest }
     }
 
+    /// The digest of its bytes.
+    pub fn digest(&self) -> ContentDigest {
+        self.digest.unwrap_or_else(|| ContentDigest::of(&self.bytes))
+    }
+
     /// The two fields of a request that hold it: bytes and digest, one of them empty.
     pub fn fields(&self, whole: bool) -> (Vec<u8>, Vec<u8>) {
         match self.digest.filter(|_| !whole) {

@@ -6,25 +6,27 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use thermocline_cache::{Access, Claim, PinnedSegment};
-use thermocline_pushdown::{ContentDigest, Fragment};
+use thermocline_pushdown::Fragment;
+use thermocline_storage::Content;
 
 use super::loading::Loading;
 use crate::query::ScanMetrics;
 
 /// The name under which the cache has the answers to a fragment, if they may be kept: `answer` and its digest. The
 /// same fragment always gives the same answer unless it calls a volatile function.
-pub(super) fn answer_name(fragment: &Fragment, encoded: &[u8]) -> Option<Arc<str>> {
+pub(super) fn answer_name(fragment: &Fragment, encoded: &Content) -> Option<Arc<str>> {
     let mut is_stable = true;
     for operator in fragment.chain() {
         // The closure never fails.
         _ = operator.apply_expressions(&mut |expression| {
             is_stable &= !is_volatile(expression);
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+            Ok(TreeNodeRecursion::Continue)
         });
     }
-    (is_stable && fragment.reduces()).then(|| format!("answer {}", ContentDigest::of(encoded)).into())
+    (is_stable && fragment.reduces()).then(|| format!("answer {}", encoded.digest()).into())
 }
 
 /// The batches of a kept answer, of `schema`.

@@ -188,7 +188,7 @@ impl ScanRun {
             format: scan.format().clone(),
             fetch: scan.fetch(),
             call: FragmentCall {
-                fragment: Content::fragment(scan.encoded().cloned().unwrap_or_default()),
+                fragment: scan.encoded().cloned().unwrap_or_else(|| Content::fragment(Arc::default())),
                 shape: scan.shape().general(),
                 table_schema: Content::schema(Arc::clone(scan.encoded_schema())),
                 format: scan.format().clone(),

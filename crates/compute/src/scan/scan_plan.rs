@@ -16,7 +16,7 @@ use datafusion::prelude::SessionConfig;
 use thermocline_catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, Limits, Mode, node_functions};
-use thermocline_storage::{Capabilities, NodeClient};
+use thermocline_storage::{Capabilities, Content, NodeClient};
 
 use super::answers::answer_name;
 use super::morsels::MORSEL_ROWS;
@@ -36,7 +36,7 @@ pub(super) struct ScanPlan {
     /// keep. `None` for the fragment itself.
     here: Option<Fragment>,
     /// The fragment for the wire; `None` if it cannot travel.
-    encoded: Option<Arc<Vec<u8>>>,
+    encoded: Option<Content>,
     /// Why the fragment cannot travel, or the operator above it is not part of it; `None` if there is
     /// nothing that the table's storages would not do.
     not_pushed: Option<Arc<str>>,
@@ -248,7 +248,7 @@ impl ScanPlan {
     fn over(source: Arc<Source>, fragment: Fragment, query: Arc<QueryContext>) -> Self {
         let shape = Shape::of(&source.table, &fragment);
         let (encoded, not_pushed) = match source.travelling(&fragment) {
-            Ok(bytes) => (Some(Arc::new(bytes)), None),
+            Ok(bytes) => (Some(Content::fragment(Arc::new(bytes))), None),
             Err(why) => (None, Some(why.into())),
         };
         Self {
@@ -348,7 +348,7 @@ impl ScanPlan {
         self.here.as_ref().unwrap_or(&self.fragment)
     }
 
-    pub(super) fn encoded(&self) -> Option<&Arc<Vec<u8>>> {
+    pub(super) fn encoded(&self) -> Option<&Content> {
         self.encoded.as_ref()
     }
 
