@@ -82,6 +82,15 @@ impl Partition {
         self.memory_bytes.get(column).copied().unwrap_or(0)
     }
 
+    /// Bytes that decoding `columns` of the table works through, to which its time is proportional: what they take in
+    /// memory, or all of the text that has them.
+    pub fn decoding_bytes(&self, columns: &[usize]) -> u64 {
+        match self.row_oriented {
+            true => self.stored_bytes(columns),
+            false => columns.iter().map(|column| self.memory_bytes(*column) as u64).sum(),
+        }
+    }
+
     /// Whether the stored bytes hold whole rows, so that one column costs as much as all.
     pub fn is_row_oriented(&self) -> bool {
         self.row_oriented

@@ -27,6 +27,8 @@ pub struct Capabilities {
     pub contents: bool,
     /// Whether a link lies in between, over which bytes take time and requests a round trip.
     pub crosses_link: bool,
+    /// Whether it computes on this machine's cores.
+    pub shares_cores: bool,
     /// Whether it repeats what fails where that may help, so that its errors are final.
     pub retries: bool,
 }
@@ -78,6 +80,7 @@ impl Capabilities {
             indexes: true,
             contents: true,
             crosses_link: false,
+            shares_cores: false,
             retries: false,
         }
     }
@@ -93,6 +96,7 @@ impl Capabilities {
             indexes: false,
             contents: false,
             crosses_link: false,
+            shares_cores: false,
             retries: false,
         }
     }

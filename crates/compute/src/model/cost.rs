@@ -20,18 +20,25 @@ pub(crate) struct Capacity {
     pub(crate) slots: f64,
     /// Seconds of a round trip.
     pub(crate) round_trip_s: f64,
+    /// Whether its slots take this side's cores.
+    pub(crate) shares_cores: bool,
 }
 
 impl Capacity {
     /// Seconds until one partition's work is done alone, with `cores` cores here.
     pub(crate) fn seconds(&self, cost: &Cost, cores: f64) -> f64 {
-        let resources = [self.link_s(cost), self.slots_s(cost), cost.here_s / cores.max(1.0)];
+        let resources = [self.link_s(cost), self.slots_s(cost), self.cores_s(cost) / cores.max(1.0)];
         together(resources.into_iter()) + if cost.asks_storage() { self.round_trip_s } else { 0.0 }
     }
 
     /// Seconds of the link.
     fn link_s(&self, cost: &Cost) -> f64 {
         cost.link_bytes / self.bytes_per_s.max(1.0)
+    }
+
+    /// Seconds of one of this side's cores.
+    fn cores_s(&self, cost: &Cost) -> f64 {
+        cost.here_s + if self.shares_cores { cost.storage_s } else { 0.0 }
     }
 
     /// Seconds of all slots.
@@ -116,7 +123,7 @@ impl Load {
         {
             *requests = if sign > 0.0 { *requests + 1 } else { requests.saturating_sub(1) };
         }
-        self.here_s += sign * cost.here_s / self.cores;
+        self.here_s += sign * capacity.cores_s(cost) / self.cores;
     }
 
     /// Seconds until all of it is done.
@@ -133,7 +140,7 @@ mod tests {
     use super::*;
 
     fn load() -> Load {
-        Load::new(vec![Capacity { bytes_per_s: 1e6, slots: 2.0, round_trip_s: 0.0 }], 2.0)
+        Load::new(vec![Capacity { bytes_per_s: 1e6, slots: 2.0, round_trip_s: 0.0, shares_cores: false }], 2.0)
     }
 
     #[test]
@@ -146,5 +153,18 @@ mod tests {
         assert!(both > 1.0 && both < 1.1, "{both}");
         load.remove(0, &Cost { link_bytes: 0.0, storage_s: 0.2, here_s: 0.2 });
         assert!((load.seconds() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_storage_on_this_machine_takes_its_cores() {
+        let work = Cost { link_bytes: 0.0, storage_s: 1.0, here_s: 0.0 };
+        for (shares_cores, expected) in [(false, 2.0), (true, 3.0)] {
+            let capacity = Capacity { bytes_per_s: 1e6, slots: 4.0, round_trip_s: 0.0, shares_cores };
+            let mut load = Load::new(vec![capacity], 1.0);
+            load.add(0, &work);
+            load.add(0, &Cost { link_bytes: 0.0, storage_s: 0.0, here_s: 2.0 });
+            let seconds = load.seconds();
+            assert!(seconds >= expected && seconds < expected * 1.03, "{shares_cores}: {seconds}");
+        }
     }
 }

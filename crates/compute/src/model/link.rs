@@ -10,10 +10,13 @@ const BYTES_PER_S: f64 = 125e6;
 const ROUND_TRIP_S: f64 = 500e-6;
 /// Bytes of a transfer that tells the bandwidth. Smaller ones tell the round trip.
 const BYTES_MIN: u64 = 32 << 10;
-/// Bytes that make one observation, or a smaller number that took [`TIME_MIN`].
-const SAMPLE_BYTES: u64 = 512 << 10;
+/// Bytes of a busy period that corrects the bandwidth, or a smaller number that took [`TIME_MIN`]. Buffers and limits that
+/// allow for bursts let less than that pass at any speed.
+const SAMPLE_BYTES: u64 = 4 << 20;
 /// See [`SAMPLE_BYTES`].
 const TIME_MIN: Duration = Duration::from_millis(20);
+/// Time of all transfers until the bandwidth is first known.
+const FIRST_TIME_MIN: Duration = Duration::from_millis(10);
 /// Time after which a busy period ends although transfers go on.
 const PERIOD_MAX: Duration = Duration::from_millis(100);
 
@@ -40,7 +43,7 @@ pub(crate) struct Link {
     period: Option<Period>,
     /// End of the period before it.
     ended: Option<Instant>,
-    /// Bytes and time of the periods since the last observation.
+    /// Bytes and time of the periods before the first observation.
     bytes: u64,
     time: Duration,
 }
@@ -106,11 +109,17 @@ impl Link {
     pub(crate) fn settle(&mut self) {
         let Some(Period { began, until, bytes }) = self.period.take() else { return };
         self.ended = Some(until);
-        self.bytes += bytes;
-        self.time += until.duration_since(began);
-        if self.bytes >= SAMPLE_BYTES || self.time >= TIME_MIN {
-            self.bytes_per_s.observe(self.bytes as f64 / self.time.as_secs_f64().max(1e-6));
-            (self.bytes, self.time) = (0, Duration::ZERO);
+        let took = until.duration_since(began);
+        let (bytes, took, time_min) = match self.bytes_per_s.is_observed() {
+            true => (bytes, took, TIME_MIN),
+            false => {
+                self.bytes += bytes;
+                self.time += took;
+                (self.bytes, self.time, FIRST_TIME_MIN)
+            }
+        };
+        if bytes >= SAMPLE_BYTES || took >= time_min {
+            self.bytes_per_s.observe(bytes as f64 / took.as_secs_f64().max(1e-6));
         }
     }
 }
@@ -166,6 +175,19 @@ mod tests {
         // 100 ms of the 150 are bytes: 10 MB/s.
         let rate = link.bytes_per_s().value();
         assert!((9e6..11e6).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn bursts_of_little_do_not_hide_the_bandwidth() {
+        let begin = Instant::now();
+        let mut link = Link::default();
+        link.observe(transfer(begin, (0, 40), MB));
+        for round in 1..100 {
+            link.observe(transfer(begin, (round * 1000, round * 1000 + 1), 128 << 10));
+        }
+        link.settle();
+        let rate = link.bytes_per_s().value();
+        assert!((2.4e7..2.6e7).contains(&rate), "{rate}");
     }
 
     #[test]

@@ -11,15 +11,16 @@ use super::storage_rates::StorageRates;
 
 /// Tables of which reading is remembered.
 const TABLES_MAX: usize = 10_000;
-/// Seconds of a core that decoding a stored byte takes, until it was measured: Parquet (150 MB/s), text (500 MB/s).
-const PARQUET_S_PER_BYTE: f64 = 1.0 / 150e6;
+/// Seconds of a core that decoding takes, until it was measured: per byte in memory of Parquet (700 MB/s), which is new
+/// memory in a cache that is being filled, and per byte of text (500 MB/s).
+const PARQUET_S_PER_BYTE: f64 = 1.0 / 700e6;
 const TEXT_S_PER_BYTE: f64 = 1.0 / 500e6;
 
 /// Rates by which the router estimates. All are shared by the queries of a database, and corrected by each.
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeModel {
     storages: RwLock<HashMap<String, Arc<Mutex<StorageRates>>>>,
-    /// Seconds of a core per stored byte, by table.
+    /// Seconds of a core per byte, by table: in memory, or of text.
     decoding: Mutex<HashMap<u64, Estimate>>,
 }
 
@@ -32,13 +33,13 @@ impl RuntimeModel {
         Arc::clone(self.storages.write().entry(label.to_owned()).or_default())
     }
 
-    /// Seconds of a core that decoding a stored byte of a table takes.
+    /// Seconds of a core that decoding a byte of a table takes: one in memory, or one of text.
     pub(crate) fn decoding_s_per_byte(&self, table: u64, is_text: bool) -> f64 {
         let assumed = if is_text { TEXT_S_PER_BYTE } else { PARQUET_S_PER_BYTE };
         self.decoding.lock().get(&table).map_or(assumed, Estimate::value)
     }
 
-    /// Learns that decoding `bytes` stored bytes of a table took so long.
+    /// Learns that decoding so many bytes of a table, in memory or of text, took so long.
     pub(crate) fn decoded(&self, table: u64, bytes: u64, took: Duration) {
         if bytes == 0 {
             return;

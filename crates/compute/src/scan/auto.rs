@@ -197,7 +197,8 @@ mod tests {
     /// The number of partitions that are loaded, and the time before and after, over a link of `bytes_per_s` and a storage
     /// with one slot.
     fn invested(open: &[Routes], bytes_per_s: f64) -> (usize, f64, f64) {
-        let mut load = Load::new(vec![Capacity { bytes_per_s, slots: 1.0, round_trip_s: 0.001 }], 2.0);
+        let mut load =
+            Load::new(vec![Capacity { bytes_per_s, slots: 1.0, round_trip_s: 0.001, shares_cores: false }], 2.0);
         for routes in open {
             if let Some((_, there)) = &routes.there {
                 load.add(0, there);

@@ -25,6 +25,9 @@ const COMPRESSED: f64 = 0.5;
 /// Seconds of a core that a predicate takes for a row, until its fragment has run.
 const PREDICATE_S: f64 = 2e-9;
 
+/// Ratio of two misses between which policies see a difference.
+const STEP: f64 = 1.25;
+
 /// Work that a partition's segments save when they are cached (FlexPushdownDB section 5.4), beside their size.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Miss {
@@ -35,9 +38,10 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    /// total_work(s) (equation 1) of a segment of `bytes` bytes in memory.
+    /// total_work(s) (equation 1) of a segment of `bytes` bytes in memory, in steps of a quarter: otherwise every
+    /// correction of a rate would make one of two equal segments worth more than the other, and evict it.
     pub(super) fn seconds(&self, bytes: usize) -> f64 {
-        self.storage_s + self.net_s_per_byte * bytes as f64
+        coarse(self.storage_s + self.net_s_per_byte * bytes as f64)
     }
 }
 
@@ -79,6 +83,7 @@ impl Known {
             bytes_per_s: if crosses_link { rates.bytes_per_s() } else { f64::INFINITY },
             slots: rates.slots(),
             round_trip_s: if crosses_link { rates.round_trip_s() } else { 0.0 },
+            shares_cores: object.node.capabilities().shares_cores,
         };
         Self { capacity, slowness: rates.slowness(), pushed_back: rates.pushed_back() }
     }
@@ -222,7 +227,7 @@ impl<'a> Costing<'a> {
     }
 
     fn decoding_s(&self, partition: &Partition, columns: &[usize]) -> f64 {
-        partition.stored_bytes(columns) as f64 * self.decoding_s_per_byte
+        partition.decoding_bytes(columns) as f64 * self.decoding_s_per_byte
     }
 
     /// Bytes of the fragment's answer over a partition.
@@ -239,6 +244,11 @@ impl<'a> Costing<'a> {
         };
         of_rows + ANSWER_BYTES
     }
+}
+
+/// The power of [`STEP`] that is next to a number.
+fn coarse(seconds: f64) -> f64 {
+    if seconds > 0.0 { STEP.powf(seconds.log(STEP).round()) } else { 0.0 }
 }
 
 /// Cost of a partition of which `share` of all attempts end with `other`.

@@ -30,6 +30,7 @@ mod router;
 mod run;
 mod scan_plan;
 mod segments;
+mod window;
 mod work;
 
 pub use hybrid_scan::HybridScanExec;

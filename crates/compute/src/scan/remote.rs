@@ -25,6 +25,7 @@ use thermocline_pushdown::{FileFormat, NodeError, PartitionRange, PushbackToken}
 use thermocline_storage::{Content, wire_bytes};
 
 use super::arrow_message::ArrowMessages;
+use super::window::Window;
 use crate::index::Indexes;
 use crate::model::{Outstanding, StorageRates, Transfer};
 use crate::query::{QueryContext, ScanMetrics};
@@ -37,22 +38,27 @@ pub(super) struct RemoteSource {
     metrics: ScanMetrics,
     /// The slot that the node keeps for these reads, if it sent us for them.
     pushback: Option<PushbackToken>,
+    /// Room for reads that are large, if they have to wait for any.
+    window: Option<Window>,
     /// What is known of the node.
     rates: Arc<Mutex<StorageRates>>,
 }
 
 impl RemoteSource {
-    /// An object's bytes for `query`, under the token of a pushback if there is one.
+    /// An object's bytes for `query`, as far as there is room in `window`. Under the token of a pushback, if there is one,
+    /// the node says when.
     pub(super) fn new(
         object: &Arc<PlannedObject>,
         query: &QueryContext,
         metrics: &ScanMetrics,
         pushback: Option<PushbackToken>,
+        window: Option<Window>,
     ) -> Self {
         Self {
             object: Arc::clone(object),
             origin: query.origin(),
             metrics: metrics.clone(),
+            window: window.filter(|_| pushback.is_none()),
             pushback,
             rates: query.resources().model.storage(object.node.label()),
         }
@@ -68,6 +74,11 @@ impl RangeSource for RemoteSource {
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
         let mut read = Vec::with_capacity(ranges.len());
         for ranges in ranges.chunks(RANGES_MAX) {
+            let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+            let _room = match &self.window {
+                Some(window) => window.enter(bytes).await,
+                None => None,
+            };
             let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
             self.metrics.bytes_to_storage.add(prost_len(&ticket));
             self.metrics.requests.add(1);

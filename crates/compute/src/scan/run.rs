@@ -32,6 +32,7 @@ use super::poll_time::PollTime;
 use super::remote::{FragmentCall, RemoteSource};
 use super::router::{Routing, route};
 use super::scan_plan::ScanPlan;
+use super::window::Windows;
 use super::work::Work;
 use crate::learning::{Expected, Place, Seen, Shape};
 use crate::query::{QueryContext, RunningScan, ScanMetrics};
@@ -87,6 +88,8 @@ pub(super) struct ScanRun {
     pub(super) work_here: Arc<WorkHere>,
     /// Time that the model expected; `None` where it did not choose.
     pub(super) estimates: Option<Estimates>,
+    /// Stored bytes that are on their way.
+    windows: Windows,
     started: Instant,
     /// Time until the last partition was done, so far.
     took_us: AtomicU64,
@@ -103,7 +106,7 @@ pub(super) struct WorkHere {
     /// Rows that the fragment was given, and the time that it took for them.
     rows: AtomicU64,
     computed_ns: AtomicU64,
-    /// Stored bytes that were decoded, and the time that it took.
+    /// Bytes that were decoded ([`Partition::decoding_bytes`]), and the time that it took.
     decoded_bytes: AtomicU64,
     decoded_ns: AtomicU64,
 }
@@ -201,6 +204,7 @@ impl ScanRun {
             expected_s_per_row,
             work_here: Arc::default(),
             estimates,
+            windows: Windows::default(),
             started,
             took_us: AtomicU64::new(0),
             shape: scan.shape(),
@@ -215,7 +219,8 @@ impl ScanRun {
 
     /// The stored bytes of an object, under the token of a pushback if there is one.
     pub(super) fn source(&self, object: &Arc<PlannedObject>, pushback: Option<PushbackToken>) -> Arc<dyn RangeSource> {
-        Arc::new(RemoteSource::new(object, &self.query, &self.metrics, pushback))
+        let window = self.windows.of(object, &self.query.resources().model);
+        Arc::new(RemoteSource::new(object, &self.query, &self.metrics, pushback, window))
     }
 
     /// The stored bytes of a group's object, of which those of the group are fetched together.
@@ -353,10 +358,10 @@ impl ScanRun {
             work_here.decoded_ns.fetch_add(decoded.as_nanos() as u64, Ordering::Relaxed);
         });
         let work_here = Arc::clone(&self.work_here);
-        let stored_bytes = partition.stored_bytes(&options.columns);
+        let decoding_bytes = partition.decoding_bytes(&options.columns);
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
-            work_here.decoded_bytes.fetch_add(stored_bytes, Ordering::Relaxed);
+            work_here.decoded_bytes.fetch_add(decoding_bytes, Ordering::Relaxed);
             if let Some(found) = statistics {
                 let found: Vec<_> = std::mem::take(&mut *found.lock());
                 found.iter().for_each(|column| partition.learn(column));

@@ -24,8 +24,8 @@ pub struct EmbeddedNode {
 impl EmbeddedNode {
     /// `node` as a storage. One whose egress is limited is behind a link, as far as anybody can tell.
     pub fn new(node: Arc<StorageNode>) -> Self {
-        let capabilities =
-            Capabilities { crosses_link: node.is_egress_limited(), retries: true, ..Capabilities::all() };
+        let crosses_link = node.is_egress_limited();
+        let capabilities = Capabilities { crosses_link, shares_cores: true, retries: true, ..Capabilities::all() };
         Self { node, capabilities }
     }
 

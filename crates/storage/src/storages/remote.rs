@@ -1,6 +1,7 @@
 //! A storage node behind Arrow Flight.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,12 @@ impl fmt::Debug for RemoteNode {
     }
 }
 
+/// Whether an address (`host:port`) is reached without leaving this machine.
+fn is_this_machine(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 impl RemoteNode {
     /// The node at `address` (`host:port`). Connects on first use.
     ///
@@ -95,7 +102,11 @@ impl RemoteNode {
         )?;
         let inner = Inner {
             address: address.to_owned(),
-            capabilities: Capabilities { crosses_link: true, ..Capabilities::all() },
+            capabilities: Capabilities {
+                crosses_link: true,
+                shares_cores: is_this_machine(address),
+                ..Capabilities::all()
+            },
             connections,
             request_timeout: options.request_timeout,
             checked: OnceCell::new(),

@@ -68,6 +68,19 @@ impl NodeProcess {
     /// # Errors
     /// If it does not start.
     pub async fn start(root: &Path, options: &NodeOptions) -> Result<Self> {
+        Self::start_at("127.0.0.1:0", root, options).await
+    }
+
+    /// Ends this node and starts one with other `options` over `root` at its address.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub async fn restart(mut self, root: &Path, options: &NodeOptions) -> Result<Self> {
+        self.process.kill().await?;
+        Self::start_at(&self.address, root, options).await
+    }
+
+    async fn start_at(listen: &str, root: &Path, options: &NodeOptions) -> Result<Self> {
         let failed = |why: String| exec_datafusion_err!("the storage node does not start: {why}");
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let mut command = match options.core {
@@ -78,7 +91,7 @@ impl NodeProcess {
                 command
             }
         };
-        command.arg("storage").arg(root).args(["--listen", "127.0.0.1:0"]).args(options.arguments());
+        command.arg("storage").arg(root).args(["--listen", listen]).args(options.arguments());
         let mut process = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! `bench cache-sim` over recorded lookups, and `bench dashboard`.
+//! `bench cache-sim` over recorded lookups, `bench dashboard` and `bench shift`.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -50,6 +50,17 @@ fn a_dashboard_has_the_same_rows_with_and_without_kept_answers() {
     let printed = text(&run.stdout);
     assert!(run.status.success(), "{}", text(&run.stderr));
     for part in ["20 queries, 2 rounds", "without kept answers", "x fewer bytes"] {
+        assert!(printed.contains(part), "no {part} in {printed}");
+    }
+}
+
+#[test]
+fn a_link_and_a_node_change_between_queries_and_no_row_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = bench(&["shift", "--quick", "--scale", "0.01", "--queries", "2"], folder.path());
+    let printed = text(&run.stdout);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    for part in ["link: 2 queries", "power: 2 queries", "adapting", "as long as the best other mode"] {
         assert!(printed.contains(part), "no {part} in {printed}");
     }
 }

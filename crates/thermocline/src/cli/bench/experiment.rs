@@ -41,7 +41,7 @@ pub struct ExperimentArgs {
     #[arg(long, default_value = "parquet", value_parser = format)]
     pub format: Format,
     /// Modes to run, comma separated or repeated
-    #[arg(long, visible_alias = "mode", value_delimiter = ',', default_value = "pullup,pushdown,caching,hybrid")]
+    #[arg(long, visible_alias = "mode", value_delimiter = ',', default_value = "pullup,pushdown,caching,hybrid,auto")]
     modes: Vec<Mode>,
     /// Run only these standard queries, comma separated, such as 1,6,14
     #[arg(long, value_delimiter = ',')]
@@ -49,7 +49,7 @@ pub struct ExperimentArgs {
     /// Limit of the segment cache; `half` for half of the queries' working set
     #[arg(long, default_value = "4GiB", value_parser = cache_size)]
     cache_size: CacheSize,
-    /// Cache policy: lfu or lru
+    /// Cache policy: lru, lfu, wlfu, gdsf or belady:FILE, with a trace in FILE
     #[arg(long, default_value = "lfu", value_parser = policy)]
     policy: String,
     #[command(flatten)]
@@ -57,6 +57,9 @@ pub struct ExperimentArgs {
     /// Timed passes over the queries, after a warm-up; in each, the modes take turns
     #[arg(long, default_value_t = 1, value_parser = at_least(1))]
     pub passes: usize,
+    /// Run each query in a database of its own, in which nothing is cached, known or learnt
+    #[arg(long, conflicts_with_all = ["reference", "trace"])]
+    cold: bool,
     /// Also run plain DataFusion and, if Python has it, DuckDB, over the same files and over tables in memory; they
     /// take turns with the modes, so all tables in memory exist at once
     #[arg(long)]
@@ -154,12 +157,14 @@ impl Experiment {
             CacheSize::Half => self.working_set(&location).await? / 2,
             CacheSize::Bytes(bytes) => bytes,
         };
+        let place = Place { location: &location, cache_size };
         let mut contenders = vec![];
         for mode in &args.modes {
-            let session = self.session(&location).await?;
-            session.database().set("cache_size", &cache_size.to_string())?;
-            session.database().set("cache_policy", &args.policy)?;
-            session.set("mode", mode.name())?;
+            if args.cold {
+                contenders.push(Contender::Cold(*mode));
+                continue;
+            }
+            let session = self.session(&place, *mode).await?;
             if let Some(path) = &args.trace {
                 self.record(path, &session)?;
             }
@@ -171,7 +176,7 @@ impl Experiment {
         let mut results = Results::default();
         for (run, queries) in self.passes() {
             for contender in &mut contenders {
-                contender.pass(measurement, run, queries, &mut results, &mut sink).await?;
+                contender.pass(&self, &place, run, queries, &mut results, &mut sink).await?;
             }
         }
         for contender in &contenders {
@@ -239,8 +244,14 @@ impl Experiment {
         bars(&Caption::new(title, &self.measurement), quantity.axis(), &points)
     }
 
-    async fn session(&self, location: &str) -> DataFusionResult<Session> {
-        self.args.common.session(&self.measurement.workload, self.measurement.format, location).await
+    /// A session of a new database, with the tables.
+    async fn session(&self, place: &Place<'_>, mode: Mode) -> DataFusionResult<Session> {
+        let Measurement { workload, format, .. } = &self.measurement;
+        let session = self.args.common.session(workload, *format, place.location).await?;
+        session.database().set("cache_size", &place.cache_size.to_string())?;
+        session.database().set("cache_policy", &self.args.policy)?;
+        session.set("mode", mode.name())?;
+        Ok(session)
     }
 
     /// Bytes that the queries' segments take when all of them are cached.
@@ -261,9 +272,17 @@ fn of_trace(path: &Path, error: &std::io::Error) -> Failure {
     Failure::Failed(format!("trace {}: {error}", path.display()))
 }
 
+/// Location of the data, and the limit of a segment cache.
+struct Place<'a> {
+    location: &'a str,
+    cache_size: usize,
+}
+
 /// Engine or mode that runs the queries.
 enum Contender {
     Session(Session),
+    /// A mode in which each query has a session of its own.
+    Cold(Mode),
     DataFusion(Reference, SessionContext),
     DuckDb(DuckDb),
 }
@@ -272,19 +291,28 @@ impl Contender {
     /// Runs the queries, each once. All results must equal those of the first contender.
     async fn pass(
         &mut self,
-        measurement: &Measurement,
+        experiment: &Experiment,
+        place: &Place<'_>,
         run: &'static str,
-        queries: &Queries,
+        queries: &[(String, String)],
         results: &mut Results,
         sink: &mut Sink,
     ) -> DataFusionResult<()> {
+        let measurement = &experiment.measurement;
         let queries = named(queries);
-        let put = |record: Record, rows: &[RecordBatch]| {
+        let mut put = |record: Record, rows: &[RecordBatch]| {
             results.check(&record, rows)?;
             sink.put(record)
         };
         match self {
             Self::Session(session) => measure(session, measurement, queries, run, put).await,
+            Self::Cold(mode) => {
+                for query in queries {
+                    let session = experiment.session(place, *mode).await?;
+                    measure(&session, measurement, [query], run, &mut put).await?;
+                }
+                Ok(())
+            }
             Self::DataFusion(reference, context) => {
                 measure_reference(*reference, context, measurement, queries, run, put).await
             }
@@ -318,6 +346,6 @@ pub fn chosen(workload: &Workload, wanted: &[String]) -> Result<Queries, Failure
     Ok(queries)
 }
 
-fn named(queries: &Queries) -> impl Iterator<Item = (&str, &str)> {
+fn named(queries: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     queries.iter().map(|(name, sql)| (name.as_str(), sql.as_str()))
 }

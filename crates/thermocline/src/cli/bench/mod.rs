@@ -15,6 +15,7 @@ mod objects;
 mod operators;
 mod scratch;
 mod sessions;
+mod shift;
 mod sink;
 mod ssb;
 mod ssb_sweep;
@@ -50,6 +51,8 @@ enum Workload {
     Bitmap(bitmap::BitmapArgs),
     /// A dashboard that is repeated while objects are replaced, with and without kept answers
     Dashboard(dashboard::DashboardArgs),
+    /// A link that drops, or a node that becomes slow, between two queries: every mode before and after
+    Shift(shift::ShiftArgs),
     /// Replacement algorithms of the segment cache, replayed over recorded or synthetic lookups, beside a bound
     CacheSim(cache_sim::CacheSimArgs),
     /// Cost of many objects, and of many partitions of one, for planning and requests
@@ -75,6 +78,7 @@ pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
         Workload::Bitmap(args) => bitmap::bitmap(args).await,
         Workload::Dashboard(args) => dashboard::dashboard(args).await,
+        Workload::Shift(args) => shift::shift(args).await,
         Workload::CacheSim(args) => cache_sim::cache_sim(&args),
         Workload::Objects(args) => objects::objects(args).await,
         Workload::Sessions(args) => sessions::sessions(args).await,
