@@ -28,9 +28,11 @@ mod recorded;
 mod remote;
 mod router;
 mod run;
+mod sample;
 mod scan_plan;
 mod segments;
 mod work;
 
 pub use hybrid_scan::HybridScanExec;
 pub(crate) use provider::ExternalScan;
+pub use sample::PartitionSample;
