@@ -174,11 +174,9 @@ mod tests {
         let model = RuntimeModel::default();
         reopened.seed(&client, &model).await;
         assert_eq!(reopened.all()[0].1, CalibrationState::Used);
-        let rates = model.storage(client.label());
-        let mut rates = rates.lock();
-        assert_eq!((rates.bytes_per_s(), rates.round_trip_s()), (25e6, 0.0005));
-        assert_eq!((rates.slots(), rates.slowness()), (2.5, 1.5));
-        assert!(!rates.begin_probe(), "the link is known");
+        let rates = model.rates(client.label(), true, (1, false));
+        assert_eq!(rates, calibration("").rates);
+        assert!(!model.storage(client.label()).lock().begin_probe(), "the link is known");
         assert_eq!(model.decoding_s_per_byte(1, false), 0.5e-8);
         assert_ne!(model.decoding_s_per_byte(1, true), 0.5e-8, "text was not measured");
 

@@ -65,6 +65,8 @@ pub struct Calibrated {
     pub observations: Vec<Observation>,
     /// Queries whose partitions took other routes than their mode's.
     pub left_out: usize,
+    /// Modes that too few queries were left of, and how many.
+    pub unfitted: Vec<(Mode, usize)>,
     /// Choices of a mode for the queries that were not fitted.
     pub choices: Choices,
     /// Whether a link lies in between.
@@ -136,8 +138,9 @@ pub async fn calibrate(
         filter: subject.filter_name().to_owned(),
         partitions: subject.partitions(),
         stored_bytes: subject.stored_bytes(),
-        choices: fitted.choices(&queries),
-        observations: fitted.observations,
+        choices: fitted.choices(),
+        observations: fitted.observations.into_iter().map(|(_, observation)| observation).collect(),
+        unfitted: fitted.unfitted,
         left_out,
         crosses_link: subject.crosses_link,
         pushes: subject.pushes,
@@ -147,7 +150,10 @@ pub async fn calibrate(
 /// Models of the modes, and all queries beside them.
 struct Fitted {
     models: Vec<ModeModel>,
-    observations: Vec<Observation>,
+    /// Modes that could not be fitted, and their queries.
+    unfitted: Vec<(Mode, usize)>,
+    /// The queries of the others, with their cached partitions.
+    observations: Vec<(usize, Observation)>,
 }
 
 impl Fitted {
@@ -157,15 +163,21 @@ impl Fitted {
             queries.iter().map(|query| (query, inputs(subject, query, query.hit, &shares))).collect();
         let modes: &[Mode] =
             if subject.pushes { &[Mode::Caching, Mode::Pushdown, Mode::Hybrid] } else { &[Mode::Caching] };
-        let mut models = vec![];
+        let (mut models, mut unfitted) = (vec![], vec![]);
         for mode in modes {
-            let of_mode = all.iter().filter(|(query, _)| query.mode == *mode && !query.setting.is_validation);
-            let fitted: Vec<(Inputs, f64)> = of_mode.map(|(query, inputs)| (*inputs, query.seconds)).collect();
-            models.push(ModeModel::fit(*mode, &fitted).ok_or_else(|| too_few(subject, *mode, fitted.len()))?);
+            let of_mode = || all.iter().filter(|(query, _)| query.mode == *mode);
+            let fitted = of_mode().filter(|(query, _)| !query.setting.is_validation);
+            let fitted: Vec<(Inputs, f64)> = fitted.map(|(query, inputs)| (*inputs, query.seconds)).collect();
+            let is_validated = of_mode().any(|(query, _)| query.setting.is_validation);
+            match ModeModel::fit(*mode, &fitted).filter(|_| is_validated) {
+                Some(model) => models.push(model),
+                None if *mode == Mode::Caching => return Err(too_few(subject, *mode, of_mode().count())),
+                None => unfitted.push((*mode, of_mode().count())),
+            }
         }
         let observation = |(query, inputs): &(&Measured, Inputs)| {
             let model = models.iter().find(|model| model.mode == query.mode)?;
-            Some(Observation {
+            let observation = Observation {
                 setting: query.setting,
                 mode: query.mode,
                 inputs: *inputs,
@@ -173,17 +185,18 @@ impl Fitted {
                 column_selectivity: subject.column_selectivity(query.setting.columns),
                 seconds: query.seconds,
                 modelled: model.seconds(inputs),
-            })
+            };
+            Some((query.cached, observation))
         };
         let observations = all.iter().filter_map(observation).collect();
-        Ok(Self { models, observations })
+        Ok(Self { models, unfitted, observations })
     }
 
     /// The models with their errors.
     fn records(&self, subject: &Subject) -> Result<Vec<FittedMode>, CalibrationError> {
         let record = |model: &ModeModel| {
             let pairs = |is_validation: bool| -> Vec<(f64, f64)> {
-                let of_mode = self.observations.iter().filter(|query| query.mode == model.mode);
+                let of_mode = self.observations.iter().map(|(_, query)| query).filter(|query| query.mode == model.mode);
                 let of_set = of_mode.filter(|query| query.setting.is_validation == is_validation);
                 of_set.map(|query| (query.seconds, query.modelled)).collect()
             };
@@ -209,16 +222,17 @@ impl Fitted {
     }
 
     /// For each query that was not fitted, the modes in which it was measured: `pushdown` is the same at every hit ratio.
-    fn choices(&self, queries: &[Measured]) -> Choices {
+    fn choices(&self) -> Choices {
         let mut choices = Choices::default();
-        let measured: Vec<(&Measured, &Observation)> = queries.iter().zip(&self.observations).collect();
         let of_setting = |setting: &Setting, mode: Mode, cached: usize| {
-            let is_it = |query: &&Measured| query.setting == *setting && query.mode == mode && query.cached == cached;
-            let found = measured.iter().find(|(query, _)| is_it(query));
-            found.map(|(_, observation)| (observation.seconds, observation.modelled))
+            let is_it = |(known, query): &&(usize, Observation)| {
+                query.setting == *setting && query.mode == mode && *known == cached
+            };
+            self.observations.iter().find(is_it).map(|(_, query)| (query.seconds, query.modelled))
         };
-        for query in queries.iter().filter(|query| query.mode == Mode::Caching && query.setting.is_validation) {
-            let alternatives = [(Mode::Caching, query.cached), (Mode::Pushdown, 0), (Mode::Hybrid, query.cached)];
+        let is_one = |(_, query): &&(usize, Observation)| query.mode == Mode::Caching && query.setting.is_validation;
+        for (cached, query) in self.observations.iter().filter(is_one) {
+            let alternatives = [(Mode::Caching, *cached), (Mode::Pushdown, 0), (Mode::Hybrid, *cached)];
             let known = alternatives.iter().filter_map(|(mode, cached)| of_setting(&query.setting, *mode, *cached));
             choices.add(&known.collect::<Vec<_>>());
         }

@@ -6,6 +6,7 @@ use thermocline_pushdown::units::format_size;
 
 use super::calibrate::{Calibrated, Observation};
 use super::design::Setting;
+use super::inputs::Inputs;
 use crate::figures::{Axis, Caption, Point, Scale, beside};
 
 const SECONDS: Axis<'static> = Axis { label: "seconds", scale: Scale::Linear };
@@ -57,13 +58,16 @@ pub fn hit_ratio_figure(calibrated: &Calibrated) -> Result<String> {
     }
     let most = settings.iter().map(|(count, _)| *count).max().unwrap_or(0);
     settings.retain(|(count, _)| *count == most);
-    settings.sort_by(|(_, a), (_, b)| (a.partitions, a.columns).cmp(&(b.partitions, b.columns)));
+    settings.sort_by_key(|(_, setting)| (setting.partitions, setting.columns));
     let step = settings.len().div_ceil(SETTINGS).max(1);
     let shown: Vec<Setting> = settings.into_iter().map(|(_, setting)| setting).step_by(step).collect();
-    let of_shown: Vec<&Observation> = shown
+    let of_shown: Vec<Observation> = shown
         .iter()
         .flat_map(|setting| validated.iter().copied().filter(move |query| query.setting == *setting))
+        .flat_map(at_all_hits)
+        .filter(|query| calibrated.observations.iter().any(|known| known.mode == query.mode))
         .collect();
+    let of_shown: Vec<&Observation> = of_shown.iter().collect();
     let caption = caption(calibrated, "Queries that were not fitted, over the hit ratio");
     draw(&caption, x, &of_shown, |query| {
         let Observation { row_selectivity, column_selectivity, inputs, .. } = query;
@@ -71,6 +75,16 @@ pub fn hit_ratio_figure(calibrated: &Calibrated) -> Result<String> {
         let panel = format!("S = {size}, r = {row_selectivity:.2}, c = {column_selectivity:.2}");
         (panel, query.mode.name().to_owned(), inputs.hit)
     })
+}
+
+/// The query, and where it is the same: `pushdown` at every hit ratio, `hybrid` with nothing cached and with all of it.
+fn at_all_hits(query: &Observation) -> Vec<Observation> {
+    let at = |mode: Mode, hit: f64| Observation { mode, inputs: Inputs { hit, ..query.inputs }, ..query.clone() };
+    match query.mode {
+        Mode::Pushdown => vec![query.clone(), at(Mode::Pushdown, 1.0), at(Mode::Hybrid, 0.0)],
+        Mode::Caching if query.inputs.hit >= 1.0 => vec![query.clone(), at(Mode::Hybrid, 1.0)],
+        _ => vec![query.clone()],
+    }
 }
 
 fn caption(calibrated: &Calibrated, title: &str) -> Caption {
@@ -100,8 +114,7 @@ fn draw(
     place: impl Fn(&Observation) -> (String, String, f64),
 ) -> Result<String> {
     let mut observations = observations.to_vec();
-    observations
-        .sort_by(|a, b| (a.setting.partitions, a.setting.columns).cmp(&(b.setting.partitions, b.setting.columns)));
+    observations.sort_by_key(|query| (query.setting.partitions, query.setting.columns));
     let points = |seconds: fn(&Observation) -> f64| -> Vec<Point<f64>> {
         let point = |query: &&Observation| {
             let (panel, series, x) = place(query);

@@ -79,6 +79,8 @@ impl Measurer<'_> {
                 |setting: &Setting| (setting.partitions, setting.columns) == (first.partitions, first.columns);
             let (alike, others): (Vec<Setting>, Vec<Setting>) = left.into_iter().partition(is_like);
             left = others;
+            // Columns that others have loaded would make room for those that are to be missing.
+            self.runs.engine().cache().remove_table(&self.subject.table);
             for hit in &self.hits {
                 let cached = (first.partitions as f64 * hit).round() as usize;
                 self.load(first, cached).await?;

@@ -49,8 +49,6 @@ struct ColumnSet {
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) table: String,
-    /// The storage.
-    pub(super) node: String,
     /// Whether the table is text.
     pub(super) is_text: bool,
     /// Whether a link lies in between.
@@ -132,7 +130,6 @@ impl Subject {
         let (capabilities, format) = (object.node.capabilities(), &known.definition.format);
         Ok(Self {
             table: table.to_owned(),
-            node: node.to_owned(),
             is_text: matches!(format, FileFormat::Csv(_)),
             crosses_link: capabilities.crosses_link,
             // Without a link in between, a filter's rows are never worth the detour.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use thermocline_database::{Database, OpenOptions, check_setting};
+use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::parse_size;
 use thermocline_workloads::calibration::{
     Axes, CalibrateOptions, Calibrated, CalibrationError, Progress, calibrate, compute_figure, hit_ratio_figure,
@@ -160,15 +161,16 @@ fn failed(error: &CalibrationError) -> Failure {
 
 /// Writes the figures of storage `number`; those of the first have no number in their names.
 fn write_figures(out: &Path, number: usize, calibrated: &Calibrated) -> Result<(), Failure> {
-    let figures: [(&str, fn(&Calibrated) -> datafusion::common::Result<String>, bool); 3] =
-        [("4-1", compute_figure, true), ("4-2", pushdown_figure, calibrated.pushes), ("4-3", hit_ratio_figure, true)];
-    for (name, draw, _) in figures.into_iter().filter(|(_, _, has_points)| *has_points) {
-        let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+    let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+    let write = |name: &str, svg: String| {
         let path = out.join(format!("model-figure-{name}{suffix}.svg"));
-        std::fs::write(&path, draw(calibrated)?)
-            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        std::fs::write(&path, svg).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+    };
+    write("4-1", compute_figure(calibrated)?)?;
+    if calibrated.observations.iter().any(|query| query.mode == Mode::Pushdown) {
+        write("4-2", pushdown_figure(calibrated)?)?;
     }
-    Ok(())
+    write("4-3", hit_ratio_figure(calibrated)?)
 }
 
 /// A line on standard error, if that is a terminal.

@@ -6,8 +6,18 @@ use thermocline_workloads::calibration::kept::{Calibration, FittedMode};
 
 /// Prints errors, choices and parameters.
 pub fn print_report(calibrated: &Calibrated) {
-    let Calibrated { calibration, filter, partitions, stored_bytes, left_out, choices, crosses_link, pushes, .. } =
-        calibrated;
+    let Calibrated {
+        calibration,
+        filter,
+        partitions,
+        stored_bytes,
+        left_out,
+        unfitted,
+        choices,
+        crosses_link,
+        pushes,
+        ..
+    } = calibrated;
     say!(
         "table {} at {}: {partitions} partitions, {} of {}, filtered by {filter}",
         calibration.table,
@@ -23,6 +33,9 @@ pub fn print_report(calibrated: &Calibrated) {
     if *left_out > 0 {
         say!("{left_out} queries are left out: partitions took other routes than their mode's, because their answers");
         say!("are no smaller than what is stored");
+    }
+    for (mode, queries) in unfitted {
+        say!("mode {mode} is not fitted: only {queries} queries took its routes, which a larger --size may change");
     }
     print_modes(calibration);
     if choices.total > 0 {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use arrow::temporal_conversions::timestamp_s_to_datetime;
 use thermocline_workloads::calibration::kept::CalibrationFile;
 
 use super::super::Failure;
@@ -32,7 +33,9 @@ pub fn show(directory: &Path) -> Result<(), Failure> {
             }
         };
         say!("storage {}, {}: {identity}", calibration.node, calibration.format);
-        say!("measured with table {}, {} s after 1970 began", calibration.table, calibration.taken_at);
+        let taken_at = i64::try_from(calibration.taken_at).ok().and_then(timestamp_s_to_datetime);
+        let taken_at = taken_at.map_or_else(|| calibration.taken_at.to_string(), |time| format!("{time} UTC"));
+        say!("measured with table {}, {taken_at}", calibration.table);
         print_modes(calibration);
     }
     output::flush()
