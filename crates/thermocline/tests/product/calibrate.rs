@@ -218,6 +218,7 @@ fn maps_of_the_model_are_drawn() {
         (&["--size", "0"], 2),
         (&["--storage-rate", "fast"], 2),
         (&["--steps", "1"], 2),
+        (&["--ratio-min", "3"], 2),
         (&["--calibration", folder.path().to_str().unwrap()], 1),
         (&["--node", "a"], 2),
     ] {

@@ -17,7 +17,7 @@ use super::regression::slope;
 use super::run::Runs;
 use super::subject::Subject;
 
-/// Factor by which the fitted bandwidth may differ from what transfers have shown.
+/// Factor by which the bandwidth of answers may exceed that of stored bytes.
 const BANDWIDTH_FACTOR_MAX: f64 = 2.0;
 
 /// How to calibrate.
@@ -244,18 +244,24 @@ fn too_few(subject: &Subject, mode: Mode, queries: usize) -> CalibrationError {
     CalibrationError::TooFew { mode, queries, bytes: Size(subject.stored_bytes()), table: subject.table.clone() }
 }
 
-/// What the model of `auto` begins with: what requests have `shown`, with the bandwidth of the regression where both
-/// agree (decoding can be slower than the link), and decoding as a regression of its time.
+/// What the model of `auto` begins with: what requests have `shown`, but decoding as the regression of its time, and the
+/// bandwidth of the modes' regressions. That of `caching` has a part of decoding in it where that is slower than the
+/// link, that of `pushdown` is any where answers are on their way while storage computes: so it is the larger of the two,
+/// and at most twice the first.
 fn rates(subject: &Subject, queries: &[Measured], fitted: &Fitted, shown: Rates) -> Rates {
-    let caching = || queries.iter().filter(|query| query.mode == Mode::Caching);
-    let decoded = caching().map(|query| {
+    let decoded = queries.iter().filter(|query| query.mode == Mode::Caching).map(|query| {
         let (_, stored, _) = subject.sizes(query.setting.partitions, query.setting.columns);
         ((1.0 - query.hit) * stored as f64, query.stats.decoding_us as f64 / 1e6)
     });
-    let link = fitted.models.iter().find(|model| model.mode == Mode::Caching);
-    let regressed = link.map(|model| model.parameters).map(|[link, ..]| 1.0 / link).filter(|rate| rate.is_finite());
-    let agrees = |shown: f64, rate: f64| rate < shown * BANDWIDTH_FACTOR_MAX && shown < rate * BANDWIDTH_FACTOR_MAX;
-    let bytes_per_s = shown.bytes_per_s.map(|shown| regressed.filter(|rate| agrees(shown, *rate)).unwrap_or(shown));
+    let link = |mode: Mode| {
+        let model = fitted.models.iter().find(|model| model.mode == mode);
+        model.map(|model| model.parameters).map(|[link, ..]| 1.0 / link).filter(|rate| rate.is_finite())
+    };
+    let regressed = link(Mode::Caching).map(|caching| match link(Mode::Pushdown) {
+        Some(pushdown) => pushdown.clamp(caching, BANDWIDTH_FACTOR_MAX * caching),
+        None => caching,
+    });
+    let bytes_per_s = shown.bytes_per_s.map(|shown| regressed.unwrap_or(shown));
     let decode_s_per_byte = slope(decoded).unwrap_or(shown.decode_s_per_byte);
     Rates { bytes_per_s, decode_s_per_byte, ..shown }
 }

@@ -19,9 +19,11 @@ const MODES: [Mode; 3] = [Mode::Caching, Mode::Pushdown, Mode::Hybrid];
 /// Values along the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapAxes {
+    /// The least of both ratios.
+    pub ratio_min: f64,
     /// The most of both ratios.
     pub ratio_max: f64,
-    /// Steps to it.
+    /// Steps from the one to the other.
     pub steps: u32,
     /// Hit ratios, a panel for each.
     pub hits: Vec<f64>,
@@ -30,11 +32,11 @@ pub struct MapAxes {
 impl MapAxes {
     fn ratios(&self) -> impl Iterator<Item = f64> {
         let step = self.step();
-        (1..=self.steps).map(move |number| f64::from(number) * step)
+        (0..=self.steps).map(move |number| self.ratio_min + f64::from(number) * step)
     }
 
     fn step(&self) -> f64 {
-        self.ratio_max / f64::from(self.steps.max(1))
+        (self.ratio_max - self.ratio_min) / f64::from(self.steps.max(1))
     }
 
     /// The fastest mode at each place: hit ratio, BW_compute / BW_storage, BW_network / BW_storage, mode.

@@ -3,7 +3,7 @@
 use datafusion::common::Result;
 use plotters::prelude::*;
 
-use super::axis::{Places, number};
+use super::axis::{Places, Scale, number};
 use super::caption::Caption;
 use super::panels::{Panel, Panels};
 use super::point::Point;
@@ -11,8 +11,8 @@ use super::sheet::{Area, INK, TEXT, colour, failed, sheet};
 
 const WIDTH: u32 = 360;
 const HEIGHT: u32 = 380;
-/// Ticks of an axis.
-const TICKS: usize = 5;
+/// Share of a step by which squares overlap, so that rounding to pixels leaves no gaps.
+const OVERLAP: f64 = 0.02;
 
 /// Places of a map, evenly spaced, and the labels of its axes.
 #[derive(Debug, Clone, Copy)]
@@ -44,10 +44,8 @@ fn chart(area: &Area<'_>, panel: &Panel<'_, f64>, grid: Grid<'_>, numbers: &[usi
     let Grid { x_label, y_label, step } = grid;
     let places = |values: &[f64]| {
         let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-        let every = ((high - low) / TICKS as f64 / step).ceil().max(1.0) * step;
-        let ticks =
-            (0..=TICKS).map(|tick| low + tick as f64 * every).filter(|tick| *tick <= high + step / 4.0).collect();
-        Places { range: low - step / 2.0..high + step / 2.0, ticks }
+        let range = low - step / 2.0..high + step / 2.0;
+        Places { ticks: Scale::Linear.ticks(&range), range }
     };
     let xs: Vec<f64> = panel.xs.iter().map(|x| **x).collect();
     let ys: Vec<f64> = panel.all().map(|(_, _, y)| y).collect();
@@ -69,7 +67,7 @@ fn chart(area: &Area<'_>, panel: &Panel<'_, f64>, grid: Grid<'_>, numbers: &[usi
         .y_label_formatter(&|place| number(*place))
         .draw()
         .map_err(failed)?;
-    let half = step / 2.0;
+    let half = step / 2.0 * (1.0 + OVERLAP);
     let square = |(series, at, y): (usize, usize, f64)| {
         let x = xs.get(at).copied()?;
         let colour = colour(numbers.get(series).copied()?);

@@ -40,10 +40,13 @@ pub struct ModelMapArgs {
     /// Hit ratios, comma separated: a map for each
     #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.25, 0.5, 0.75], value_parser = share)]
     hits: Vec<f64>,
-    /// The most of the ratios of bandwidths, which start at a step of it
+    /// The least of the ratios of bandwidths
+    #[arg(long, default_value_t = 0.1, value_parser = positive)]
+    ratio_min: f64,
+    /// The most of the ratios of bandwidths
     #[arg(long, default_value_t = 2.0, value_parser = positive)]
     ratio_max: f64,
-    /// Steps of each axis [default: 40, with --quick 20]
+    /// Steps of each axis [default: 38, with --quick 19]
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=400))]
     steps: Option<u32>,
     /// Draw coarse maps
@@ -79,9 +82,12 @@ fn share(text: &str) -> Result<f64, String> {
 /// If an argument is invalid, there is no such calibration, or a file cannot be written.
 pub fn model_map(args: &ModelMapArgs) -> Result<(), Failure> {
     distinct("--hits", &args.hits)?;
+    if args.ratio_min >= args.ratio_max {
+        return Err(Failure::Usage("--ratio-min is not below --ratio-max".to_owned()));
+    }
     let (model, source) = model(args)?;
-    let steps = args.steps.unwrap_or(if args.quick { 20 } else { 40 });
-    let axes = MapAxes { ratio_max: args.ratio_max, steps, hits: args.hits.clone() };
+    let steps = args.steps.unwrap_or(if args.quick { 19 } else { 38 });
+    let axes = MapAxes { ratio_min: args.ratio_min, ratio_max: args.ratio_max, steps, hits: args.hits.clone() };
     let figures = Figures::new(&args.figures)?;
     say!("{source}; share of the map where a mode is expected to be fastest");
     say!("{:<8}{:<20}{:>6}{:>10}{:>10}{:>10}", "figure", "", "h", "caching", "pushdown", "hybrid");
