@@ -212,6 +212,20 @@ impl PlannedObject {
         }))
     }
 
+    /// The object with these of its partitions only.
+    pub(super) fn with_partitions(&self, partitions: Vec<Arc<Partition>>) -> Arc<Self> {
+        Arc::new(Self {
+            node: self.node.clone(),
+            entry: self.entry.clone(),
+            path: self.path.clone(),
+            version: self.version.clone(),
+            partitions,
+            misfits: self.misfits.clone(),
+            header: Arc::clone(&self.header),
+            fields: self.fields.clone(),
+        })
+    }
+
     /// Whether the columns of both objects are in the same fields.
     pub fn has_fields_of(&self, other: &Self) -> bool {
         self.fields == other.fields

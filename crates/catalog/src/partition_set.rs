@@ -30,6 +30,11 @@ impl PartitionSet {
         Self { statistics, schema, positions: None }
     }
 
+    /// Columns of the table.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Number of partitions in the set.
     pub fn len(&self) -> usize {
         self.positions.as_ref().map_or(self.statistics.len(), |positions| positions.len())

@@ -1,6 +1,6 @@
 //! A table's objects as one query sees them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -190,6 +190,23 @@ impl Snapshot {
             }
         }
         Ok(Self::new(per_node.into_iter().map(|(objects, _)| objects).collect(), schema))
+    }
+
+    /// The same without all partitions but those at `positions` of [`Snapshot::partitions`].
+    pub fn only(&self, positions: &BTreeSet<usize>) -> Arc<Self> {
+        let mut position = 0;
+        let mut per_node = vec![vec![]; self.per_node.len()];
+        let nodes = self.per_node.iter().enumerate().flat_map(|(node, count)| std::iter::repeat_n(node, *count));
+        for (object, node) in self.objects.iter().zip(nodes) {
+            let is_kept = |number: usize| positions.contains(&(position + number));
+            let kept = object.partitions.iter().enumerate().filter(|(number, _)| is_kept(*number));
+            let kept: Vec<Arc<Partition>> = kept.map(|(_, partition)| Arc::clone(partition)).collect();
+            position += object.partitions.len();
+            if let (false, Some(objects)) = (kept.is_empty(), per_node.get_mut(node)) {
+                objects.push(object.with_partitions(kept));
+            }
+        }
+        Self::new(per_node, self.partitions.schema())
     }
 
     /// Statistics of all partitions, in the order of [`Snapshot::partitions`].

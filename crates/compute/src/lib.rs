@@ -29,9 +29,13 @@ pub use engine::{
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};
+pub use model::{
+    CALIBRATION_FILE, Calibration, CalibrationFile, CalibrationState, Calibrations, FittedErrors, FittedMode,
+    HereIdentity, NodeIdentity, Rates,
+};
 pub use plan::Separate;
 pub use query::{HeapGauges, QueryContext, QueryRecord, QueryStats, Resources, StatementTimeout};
-pub use scan::HybridScanExec;
+pub use scan::{HybridScanExec, PartitionSample};
 pub use settings::{
     CachePolicy, ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
     cache_policy_names,

@@ -613,8 +613,8 @@ pub struct ErrorDetail {
     pub sqlstate: String,
 }
 
-/// Load of a node, and what it has done so far.
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
+/// Load of a node, what it has done so far, and what it runs on.
+#[derive(Clone, PartialEq, Eq, Message)]
 pub struct NodeStatus {
     /// Fragments that wait for a decision.
     #[prost(uint64, tag = "1")]
@@ -656,6 +656,21 @@ pub struct NodeStatus {
     /// Bytes of objects that the node has read so far, gaps between coalesced ranges included.
     #[prost(uint64, tag = "13")]
     pub bytes_read: u64,
+    /// Version of Thermocline; empty if the node is of one that does not tell.
+    #[prost(string, tag = "14")]
+    pub version: String,
+    /// Model of its processor.
+    #[prost(string, tag = "15")]
+    pub machine: String,
+    /// Cores that it may use.
+    #[prost(uint64, tag = "16")]
+    pub cores: u64,
+    /// Limit on what leaves it, in bytes a second; 0 for none.
+    #[prost(uint64, tag = "17")]
+    pub egress_bytes_per_s: u64,
+    /// Thousandths of a core that one fragment may take.
+    #[prost(uint64, tag = "18")]
+    pub compute_permille: u64,
 }
 
 /// Encodes a schema as DataFusion's protobuf message.

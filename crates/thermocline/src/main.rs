@@ -5,6 +5,7 @@
 //!                         -> check, restore    of a database that is not open
 //!                         -> storage     a storage node
 //!                         -> generate    benchmark data
+//!                         -> calibrate   the runtime model, fitted to a storage
 //!                         -> bench       experiments, one JSON object a query
 //!                         -> demo        all modes side by side on a slow link
 //! ```

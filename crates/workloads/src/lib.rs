@@ -9,6 +9,7 @@
 //! Left out: the processes that a measurement runs against, and files of results, both in the binary.
 
 pub mod bench;
+pub mod calibration;
 pub mod figures;
 pub mod generate;
 pub mod oltp;

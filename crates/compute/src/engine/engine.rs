@@ -21,6 +21,7 @@ use super::options::{EngineOptions, StatementOptions};
 use super::public_schema::PublicSchema;
 use super::result::QueryResult;
 use super::state::{base_state, runtime};
+use crate::model::Calibrations;
 use crate::query::{QueryRecord, Resources};
 use crate::settings::EngineSettings;
 use crate::system::SystemSchema;
@@ -51,7 +52,8 @@ impl AnalyticEngine {
         let catalog = options.directory.as_deref().map(SqlFile::catalog).transpose()?;
         let runtime = runtime(&options.settings, None)?;
         let nodes = Nodes::new(options.embedded, options.settings.footer_cache_size, options.schemes);
-        let resources = Resources::new(options.settings, catalog, nodes, options.heap);
+        let calibrations = Calibrations::open(options.directory.as_deref());
+        let resources = Resources::new(options.settings, catalog, nodes, calibrations, options.heap);
         let public = Arc::new(PublicSchema::new(Arc::clone(&resources), options.guests));
         let system = Arc::new(SystemSchema::new(Arc::clone(&resources), options.system_tables));
         let base = base_state(options.config.clone(), runtime, Arc::clone(&public) as _, Arc::clone(&system) as _)?;

@@ -20,6 +20,11 @@ impl Estimate {
         Self { value, observed: false }
     }
 
+    /// A value that was observed before, which further observations correct.
+    pub(crate) const fn known(value: f64) -> Self {
+        Self { value, observed: true }
+    }
+
     /// The current value.
     pub(crate) fn value(&self) -> f64 {
         self.value

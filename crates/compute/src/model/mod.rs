@@ -1,6 +1,8 @@
 //! The runtime model: seconds that a partition takes on each route (thesis chapter 4), corrected by what requests take.
 
 mod balance;
+mod calibration;
+mod calibrations;
 mod cost;
 mod estimate;
 mod link;
@@ -8,6 +10,10 @@ mod runtime_model;
 mod storage_rates;
 
 pub(crate) use balance::{Options, balance};
+pub use calibration::{
+    CALIBRATION_FILE, Calibration, CalibrationFile, FittedErrors, FittedMode, HereIdentity, NodeIdentity, Rates,
+};
+pub use calibrations::{CalibrationState, Calibrations};
 pub(crate) use cost::{Capacity, Cost, Load};
 pub(crate) use link::Transfer;
 pub(crate) use runtime_model::RuntimeModel;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::calibration::{Calibration, Rates};
 use super::estimate::Estimate;
 use super::storage_rates::StorageRates;
 
@@ -22,6 +23,21 @@ pub(crate) struct RuntimeModel {
     storages: RwLock<HashMap<String, Arc<Mutex<StorageRates>>>>,
     /// Seconds of a core per byte, by table: in memory, or of text.
     decoding: Mutex<HashMap<u64, Estimate>>,
+    /// The same for tables of which nothing was read yet.
+    assumed: Mutex<Assumed>,
+}
+
+/// Seconds of a core per stored byte, by format.
+#[derive(Debug)]
+struct Assumed {
+    parquet: f64,
+    text: f64,
+}
+
+impl Default for Assumed {
+    fn default() -> Self {
+        Self { parquet: PARQUET_S_PER_BYTE, text: TEXT_S_PER_BYTE }
+    }
 }
 
 impl RuntimeModel {
@@ -35,8 +51,36 @@ impl RuntimeModel {
 
     /// Seconds of a core that decoding a byte of a table takes: one in memory, or one of text.
     pub(crate) fn decoding_s_per_byte(&self, table: u64, is_text: bool) -> f64 {
-        let assumed = if is_text { TEXT_S_PER_BYTE } else { PARQUET_S_PER_BYTE };
-        self.decoding.lock().get(&table).map_or(assumed, Estimate::value)
+        if let Some(known) = self.decoding.lock().get(&table) {
+            return known.value();
+        }
+        let assumed = self.assumed.lock();
+        if is_text { assumed.text } else { assumed.parquet }
+    }
+
+    /// Begins with what was measured before of a storage, and of reading here.
+    pub(crate) fn seed(&self, calibration: &Calibration) {
+        self.storage(&calibration.node).lock().seed(&calibration.rates);
+        let mut assumed = self.assumed.lock();
+        match calibration.is_text() {
+            true => assumed.text = calibration.rates.decode_s_per_byte,
+            false => assumed.parquet = calibration.rates.decode_s_per_byte,
+        }
+    }
+
+    /// Rates of a storage as queries have shown them so far, and of reading `table` here.
+    pub(crate) fn rates(&self, label: &str, crosses_link: bool, (table, is_text): (u64, bool)) -> Rates {
+        let decode_s_per_byte = self.decoding_s_per_byte(table, is_text);
+        let rates = self.storage(label);
+        let mut rates = rates.lock();
+        rates.settle();
+        Rates {
+            bytes_per_s: crosses_link.then(|| rates.bytes_per_s()),
+            round_trip_s: crosses_link.then(|| rates.round_trip_s()),
+            slots: rates.slots(),
+            slowness: rates.slowness(),
+            decode_s_per_byte,
+        }
     }
 
     /// Learns that decoding so many bytes of a table, in memory or of text, took so long.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::calibration::Rates;
 use super::estimate::Estimate;
 use super::link::{Link, Transfer};
 
@@ -79,6 +80,15 @@ impl StorageRates {
     /// Whether to probe the link: nothing is known of it, and nobody has begun to.
     pub(crate) fn begin_probe(&mut self) -> bool {
         !self.knows_link() && !std::mem::replace(&mut self.probed, true)
+    }
+
+    /// Begins with what was measured before.
+    pub(super) fn seed(&mut self, rates: &Rates) {
+        if let (Some(bytes_per_s), Some(round_trip_s)) = (rates.bytes_per_s, rates.round_trip_s) {
+            self.link.seed(bytes_per_s, round_trip_s);
+        }
+        self.slots = Estimate::known(rates.slots);
+        self.slowness = Estimate::known(rates.slowness);
     }
 
     /// Takes into account what has come so far.

@@ -176,6 +176,7 @@ mod tests {
 
     use super::super::resources::Resources;
     use super::*;
+    use crate::model::Calibrations;
     use crate::settings::{EngineSettings, QuerySettings};
 
     static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -188,8 +189,13 @@ mod tests {
         let watch = MemoryWatch::new(gauges, || 5 << 20);
         // Nobody else looks.
         watch.state.lock().is_running = true;
-        let resources =
-            Resources::new(EngineSettings::default(), None, Nodes::new(NodeConfig::default(), 0, vec![]), None);
+        let resources = Resources::new(
+            EngineSettings::default(),
+            None,
+            Nodes::new(NodeConfig::default(), 0, vec![]),
+            Calibrations::default(),
+            None,
+        );
         let query = || QueryContext::new(Arc::clone(&resources), QuerySettings::default(), None);
         let begin = |allocated: usize| {
             ALLOCATED.store(allocated, Ordering::Relaxed);
@@ -223,8 +229,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_query_that_waits_is_told() {
-        let resources =
-            Resources::new(EngineSettings::default(), None, Nodes::new(NodeConfig::default(), 0, vec![]), None);
+        let resources = Resources::new(
+            EngineSettings::default(),
+            None,
+            Nodes::new(NodeConfig::default(), 0, vec![]),
+            Calibrations::default(),
+            None,
+        );
         let query = QueryContext::new(resources, QuerySettings::default(), None);
         assert_eq!(query.within_limits(async { 1 }).await.unwrap(), 1);
         let waiting = tokio::spawn({

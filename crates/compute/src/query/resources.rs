@@ -10,8 +10,9 @@ use datafusion::common::Result;
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
 use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
-use thermocline_pushdown::{QueryId, user_err};
+use thermocline_pushdown::{FileFormat, QueryId, user_err};
 use thermocline_replay::trace::{Header, RecordedPartition};
+use thermocline_storage::NodeClient;
 
 use super::admission::Admission;
 use super::cpu_load::CpuLoad;
@@ -19,8 +20,8 @@ use super::memory_watch::{HeapGauges, MemoryWatch};
 use super::query_context::QueryStats;
 use super::trace_recorder::TraceRecorder;
 use crate::index::{IndexDefinition, Indexes};
-use crate::learning::Experience;
-use crate::model::RuntimeModel;
+use crate::learning::{Experience, Shape};
+use crate::model::{Calibrations, Rates, RuntimeModel};
 use crate::settings::EngineSettings;
 
 /// Finished queries that `system.queries` remembers.
@@ -47,6 +48,8 @@ pub struct Resources {
     trace: Mutex<Option<TraceRecorder>>,
     /// Rates of storages and of reading here.
     pub(crate) model: RuntimeModel,
+    /// What was measured of storages before.
+    calibrations: Calibrations,
     /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
     /// same; readers of `definitions` do not wait for the file.
     changing: Mutex<()>,
@@ -136,11 +139,13 @@ pub struct QueryRecord {
 }
 
 impl Resources {
-    /// Those of a database whose definitions are kept in `catalog`, or nowhere, and whose tables are at `nodes`.
+    /// Those of a database whose definitions are kept in `catalog`, or nowhere, and whose tables are at `nodes`, which
+    /// `calibrations` are of.
     pub fn new(
         settings: EngineSettings,
         catalog: Option<SqlFile>,
         nodes: Arc<Nodes>,
+        calibrations: Calibrations,
         heap: Option<HeapGauges>,
     ) -> Arc<Self> {
         let started = std::time::SystemTime::now()
@@ -161,6 +166,7 @@ impl Resources {
             experience: Experience::default(),
             trace: Mutex::default(),
             model: RuntimeModel::default(),
+            calibrations,
             changing: Mutex::default(),
             definitions: RwLock::default(),
             indexes: Arc::default(),
@@ -192,6 +198,23 @@ impl Resources {
         }
         self.admission.set_limit(settings.queries_in_flight);
         *self.settings.write() = settings;
+    }
+
+    /// What was measured of storages before.
+    pub fn calibrations(&self) -> &Calibrations {
+        &self.calibrations
+    }
+
+    /// Has the model begin with what was measured of `node`, if that was not done yet.
+    pub(crate) async fn calibrate(&self, node: &NodeClient) {
+        self.calibrations.seed(node, &self.model).await;
+    }
+
+    /// Rates of `node`, and of reading `table`, as queries of this process have shown them.
+    pub fn rates(&self, node: &NodeClient, table: &ExternalTable) -> Rates {
+        let is_text = matches!(table.definition.format, FileFormat::Csv(_));
+        let of_table = (Shape::table_of(&table.definition.name), is_text);
+        self.model.rates(node.label(), node.capabilities().crosses_link, of_table)
     }
 
     /// Records all lookups in the segment cache from now on in a new file at `path`, in place of a recording under way.

@@ -28,6 +28,7 @@ mod recorded;
 mod remote;
 mod router;
 mod run;
+mod sample;
 mod scan_plan;
 mod segments;
 mod window;
@@ -35,3 +36,4 @@ mod work;
 
 pub use hybrid_scan::HybridScanExec;
 pub(crate) use provider::ExternalScan;
+pub use sample::PartitionSample;

@@ -18,6 +18,7 @@ use thermocline_catalog::ExternalTable;
 use thermocline_pushdown::{Limits, balanced, check_predicate};
 
 use super::hybrid_scan::HybridScanExec;
+use super::sample::PartitionSample;
 use crate::query::QueryContext;
 
 /// An external table of the catalog as DataFusion scans it.
@@ -59,7 +60,10 @@ impl TableProvider for ExternalScan {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let query = QueryContext::of(state.config())?;
-        let snapshot = query.snapshot(&self.0).await?;
+        for node in self.0.storages() {
+            query.resources().calibrate(node).await;
+        }
+        let snapshot = PartitionSample::seen(query.snapshot(&self.0).await?, state.config());
         let output: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.0.schema().fields().len()).collect());
         let predicate = match conjunction(filters.iter().cloned()) {
             None => None,

@@ -15,6 +15,7 @@ use thermocline_storage::NodeClient;
 use super::columns::Columns;
 use super::table::SystemTable;
 use crate::index::IndexRow;
+use crate::model::{Calibration, CalibrationState, FittedMode, NodeIdentity};
 use crate::query::{QueryRecord, QueryStats, Resources};
 
 /// Makes a table.
@@ -28,6 +29,7 @@ pub(super) const TABLES: &[(&str, Make)] = &[
     ("queries", queries),
     ("storage_nodes", storage_nodes),
     ("indexes", indexes),
+    ("calibration", calibration),
 ];
 
 /// A table of rows that this process knows.
@@ -222,4 +224,63 @@ fn indexes(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
             Ok(resources.indexes.rows(&resources.tables(), partition_size).await)
         }
     }))
+}
+
+/// A mode of a calibration.
+struct CalibratedMode {
+    calibration: Calibration,
+    mode: FittedMode,
+    state: &'static str,
+    /// How the storage or this side has changed.
+    changes: Option<String>,
+}
+
+fn calibration(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
+    let identity = |of: fn(&NodeIdentity) -> u64| move |row: &CalibratedMode| row.calibration.identity.as_ref().map(of);
+    let rate = |s_per_byte: f64| (s_per_byte > 0.0).then(|| 1.0 / s_per_byte);
+    let columns = Columns::default()
+        .text("node", |row: &CalibratedMode| &row.calibration.node)
+        .text("format", |row| &row.calibration.format)
+        .text("mode", |row| &row.mode.mode)
+        .text("state", |row| row.state)
+        .optional_text("changes", |row| row.changes.as_deref())
+        .text("table_name", |row| &row.calibration.table)
+        .number("taken_at", |row| row.calibration.taken_at)
+        .optional_text("version", |row| row.calibration.identity.as_ref().map(|node| node.version.as_str()))
+        .optional_text("machine", |row| row.calibration.identity.as_ref().map(|node| node.machine.as_str()))
+        .optional_number("cores", identity(|node| node.cores))
+        .optional_number("pushdown_slots", identity(|node| node.pushdown_slots))
+        .optional_number("egress_bytes_per_s", identity(|node| node.egress_bytes_per_s))
+        .optional_float("bytes_per_s", |row| row.calibration.rates.bytes_per_s)
+        .optional_float("round_trip_s", |row| row.calibration.rates.round_trip_s)
+        .float("slots", |row| row.calibration.rates.slots)
+        .float("slowness", |row| row.calibration.rates.slowness)
+        .float("decode_bytes_per_s", |row| 1.0 / row.calibration.rates.decode_s_per_byte)
+        .float("overhead_s", |row| row.mode.overhead_s)
+        .optional_float("network_bytes_per_s", move |row| rate(row.mode.link_s_per_byte))
+        .optional_float("storage_bytes_per_s", move |row| rate(row.mode.storage_s_per_byte))
+        .optional_float("compute_bytes_per_s", move |row| rate(row.mode.here_s_per_byte))
+        .float("serial_share", |row| row.mode.serial_share)
+        .float("r2", |row| row.mode.r2)
+        .float("error_mean", |row| row.mode.errors.mean)
+        .float("error_median", |row| row.mode.errors.median)
+        .float("error_p80", |row| row.mode.errors.p80)
+        .float("error_p90", |row| row.mode.errors.p90);
+    known(resources, columns, |resources| {
+        let with_mode = |(calibration, state): (Calibration, CalibrationState)| {
+            let (state, changes) = match state {
+                CalibrationState::Unchecked => ("unchecked", None),
+                CalibrationState::Used => ("used", None),
+                CalibrationState::Refused(changes) => ("refused", Some(changes)),
+            };
+            let modes = calibration.modes.clone().into_iter();
+            modes.map(move |mode| CalibratedMode {
+                calibration: calibration.clone(),
+                mode,
+                state,
+                changes: changes.clone(),
+            })
+        };
+        resources.calibrations().all().into_iter().flat_map(with_mode).collect()
+    })
 }

@@ -27,7 +27,7 @@ use crate::budget::{Account, Budget};
 use crate::index::IndexStore;
 use crate::messages::MESSAGE_BYTES;
 use crate::peer::Peer;
-use crate::{Egress, Root};
+use crate::{Egress, Machine, Root};
 
 /// Counters of a node; every field only grows.
 #[derive(Debug, Default)]
@@ -147,8 +147,9 @@ impl StorageNode {
         &self.counters
     }
 
-    /// Load of the node, and its counters.
+    /// Load of the node, its counters, and what it runs on.
     pub fn status(&self) -> NodeStatus {
+        let machine = Machine::current();
         // What is kept for later requests gives way to them.
         let kept = self.footers.bytes_charged() + self.contents.bytes_charged();
         NodeStatus {
@@ -157,6 +158,11 @@ impl StorageNode {
             memory_used: (self.memory_used().saturating_sub(kept)) as u64,
             memory_limit: self.config.memory_limit as u64,
             bytes_read: self.root.bytes_read(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: machine.model.clone(),
+            cores: machine.cores,
+            egress_bytes_per_s: self.config.egress.unwrap_or(0),
+            compute_permille: (self.config.compute_power * 1000.0).round() as u64,
             ..self.arbitrator.status()
         }
     }

@@ -4,6 +4,7 @@
 mod say;
 
 mod bench;
+mod calibrate;
 mod check;
 mod completion;
 mod demo;
@@ -66,6 +67,8 @@ pub enum Command {
     Storage(storage::StorageArgs),
     /// Generate benchmark data
     Generate(generate::GenerateArgs),
+    /// Measure a table's storages, and fit the runtime model of mode auto to them
+    Calibrate(calibrate::CalibrateArgs),
     /// Measure queries and transactions
     Bench(Box<bench::BenchArgs>),
     /// Show a small data set behind a slow link, with all modes side by side
@@ -81,6 +84,7 @@ impl Command {
             Self::Restore(arguments) => block_on(async { restore::run(&arguments) }),
             Self::Storage(arguments) => block_on(storage::run(arguments)),
             Self::Generate(arguments) => generate::run(&arguments),
+            Self::Calibrate(arguments) => block_on(calibrate::run(arguments)),
             Self::Bench(arguments) => block_on(bench::bench(*arguments)),
             Self::Demo(arguments) => block_on(async { Ok(demo::demo(arguments).await?) }),
         }

@@ -15,6 +15,7 @@ mod bad_input;
 mod bitmap;
 mod cache_benches;
 mod cached;
+mod calibrate;
 mod cli;
 mod database_files;
 mod definitions;

@@ -60,7 +60,7 @@ impl Scale {
     }
 
     /// Places of round values within `range`.
-    fn ticks(self, range: &Range<f64>) -> Vec<f64> {
+    pub(super) fn ticks(self, range: &Range<f64>) -> Vec<f64> {
         if self == Scale::Log {
             let decades = range.start.floor() as i32..=range.end.ceil() as i32;
             let within = |steps: &[f64]| -> Vec<f64> {

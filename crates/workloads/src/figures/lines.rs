@@ -68,7 +68,7 @@ fn chart(area: &Area<'_>, panel: &Panel<'_, f64>, x: Axis<'_>, y: Axis<'_>) -> R
 }
 
 /// A mark at a point; neighbouring series have different shapes.
-fn mark<'a>(series: usize, at: (f64, f64)) -> DynElement<'static, SVGBackend<'a>, (f64, f64)> {
+pub(super) fn mark<'a>(series: usize, at: (f64, f64)) -> DynElement<'static, SVGBackend<'a>, (f64, f64)> {
     let (filled, outlined) = (colour(series).filled(), colour(series).stroke_width(2));
     match series % 4 {
         0 => Circle::new(at, MARK, filled).into_dyn(),

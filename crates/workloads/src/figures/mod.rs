@@ -1,7 +1,7 @@
 //! Figures of experiments: points in, SVG text out.
 //!
 //! ```text
-//! records -> Point (panel, series, x, y) -> Panels (medians) -> bars or lines -> SVG
+//! records -> Point (panel, series, x, y) -> Panels (medians) -> bars, lines or regions -> SVG
 //! ```
 //!
 //! ```
@@ -16,14 +16,18 @@
 
 mod axis;
 mod bars;
+mod beside;
 mod caption;
 mod lines;
 mod panels;
 mod point;
+mod regions;
 mod sheet;
 
 pub use axis::{Axis, Scale};
 pub use bars::bars;
+pub use beside::beside;
 pub use caption::{Caption, bit_rate};
 pub use lines::lines;
 pub use point::{Point, Quantity};
+pub use regions::{Grid, regions};

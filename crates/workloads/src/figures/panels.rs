@@ -49,6 +49,11 @@ impl<X> Panel<'_, X> {
         self.places.iter().filter_map(|(series, x, values)| Some((*series, *x, median(values)?)))
     }
 
+    /// Index of the series, index in `xs`, and each value there.
+    pub fn all(&self) -> impl Iterator<Item = (usize, usize, f64)> {
+        self.places.iter().flat_map(|(series, x, values)| values.iter().map(|value| (*series, *x, *value)))
+    }
+
     /// Indices of the series that have a value here, in order.
     pub fn series(&self) -> Vec<usize> {
         let mut series: Vec<usize> = self.places.iter().map(|(series, _, _)| *series).collect();

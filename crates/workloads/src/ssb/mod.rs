@@ -57,6 +57,7 @@ mod tests;
 pub use batch::{BatchQuery, batch, reshuffle, wlfu_batch};
 pub use generate::{check_scale, generate};
 pub use queries::QUERIES;
+pub(crate) use random::{Rng, Stream};
 pub use schema::{CUSTOMER, DATES, LINEORDER, PART, SUPPLIER, TABLES};
 
 pub use crate::generate::{Format, GenerateOptions, create_table_sql, schema};

@@ -5,7 +5,7 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Purpose of a generator; two streams of the same row are independent.
 #[derive(Clone, Copy)]
 #[repr(u64)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Customer = 1,
     Supplier,
     Part,
@@ -16,13 +16,14 @@ pub(super) enum Stream {
     Batch,
     Wlfu,
     Shuffle,
+    Calibration,
 }
 
 /// SplitMix64, seeded by a stream and a row number.
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub(super) fn new(stream: Stream, row: u64) -> Self {
+    pub(crate) fn new(stream: Stream, row: u64) -> Self {
         let stream = mix((stream as u64).wrapping_mul(GOLDEN));
         Self(mix(stream ^ mix(row.wrapping_add(GOLDEN))))
     }
@@ -55,7 +56,7 @@ impl Rng {
     }
 
     /// Shuffles `items` (Fisher-Yates).
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u32 + 1) as usize;
             items.swap(last, other);

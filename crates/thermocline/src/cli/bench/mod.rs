@@ -11,6 +11,7 @@ mod dashboard;
 mod engine;
 mod experiment;
 mod figures;
+mod model_map;
 mod objects;
 mod operators;
 mod scratch;
@@ -55,6 +56,8 @@ enum Workload {
     Shift(shift::ShiftArgs),
     /// Replacement algorithms of the segment cache, replayed over recorded or synthetic lookups, beside a bound
     CacheSim(cache_sim::CacheSimArgs),
+    /// The fastest mode over bandwidths, as the runtime model expects it
+    ModelMap(model_map::ModelMapArgs),
     /// Cost of many objects, and of many partitions of one, for planning and requests
     Objects(objects::ObjectsArgs),
     /// Statements by key through sessions of a database, one and many at a time
@@ -80,6 +83,7 @@ pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
         Workload::Dashboard(args) => dashboard::dashboard(args).await,
         Workload::Shift(args) => shift::shift(args).await,
         Workload::CacheSim(args) => cache_sim::cache_sim(&args),
+        Workload::ModelMap(args) => model_map::model_map(&args),
         Workload::Objects(args) => objects::objects(args).await,
         Workload::Sessions(args) => sessions::sessions(args).await,
         Workload::Ycsb(args) => ycsb::ycsb(args),

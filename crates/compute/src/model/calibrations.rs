@@ -1,0 +1,210 @@
+//! A database's calibrations, and their use once the storage is known to be what it was.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use thermocline_storage::NodeClient;
+use tokio::sync::OnceCell;
+
+use super::calibration::{Calibration, CalibrationFile, HereIdentity, NodeIdentity};
+use super::runtime_model::RuntimeModel;
+
+/// Longest wait for a storage to say what it is.
+const STATUS_WAIT: Duration = Duration::from_secs(2);
+
+/// Whether a calibration is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CalibrationState {
+    /// No table at the storage was planned with yet.
+    Unchecked,
+    /// The model began with it.
+    Used,
+    /// The storage or this side has changed: how.
+    Refused(String),
+}
+
+/// A storage that was asked what it is: how it has changed since it was calibrated; empty if it has not.
+type Checked = Arc<OnceCell<Vec<String>>>;
+
+/// Calibrations of the storages of a database.
+#[derive(Debug, Default)]
+pub struct Calibrations {
+    /// `None` for a database in memory.
+    file: Option<CalibrationFile>,
+    records: RwLock<Vec<Calibration>>,
+    /// Whether the model begins without them from now on.
+    set_aside: AtomicBool,
+    /// By storage and format.
+    checked: Mutex<HashMap<(String, String), Checked>>,
+}
+
+impl Calibrations {
+    /// Those of the database in `directory`. A file that is damaged is a warning, and there are none.
+    pub(crate) fn open(directory: Option<&Path>) -> Self {
+        let file = directory.map(CalibrationFile::of);
+        let records = file.as_ref().map_or_else(|| Ok(vec![]), CalibrationFile::read).unwrap_or_else(|error| {
+            tracing::warn!("calibrations are not used: {error}; remove the file, or run thermocline calibrate again");
+            vec![]
+        });
+        Self { file, records: RwLock::new(records), ..Self::default() }
+    }
+
+    /// All of them, with their states.
+    pub fn all(&self) -> Vec<(Calibration, CalibrationState)> {
+        let records = self.records.read().clone();
+        let checked = self.checked.lock();
+        let state = |record: &Calibration| match checked.get(&key(record)).and_then(|checked| checked.get()) {
+            None => CalibrationState::Unchecked,
+            Some(changes) if changes.is_empty() => CalibrationState::Used,
+            Some(changes) => CalibrationState::Refused(changes.join(", ")),
+        };
+        records.into_iter().map(|record| (record.clone(), state(&record))).collect()
+    }
+
+    /// Keeps a calibration in place of the one of the same storage and format. It is used when the database is opened
+    /// again. Others that a damaged file had are gone.
+    ///
+    /// # Errors
+    /// If the database is in memory, or the file cannot be written; then the old one stays.
+    pub fn keep(&self, calibration: Calibration) -> io::Result<()> {
+        let Some(file) = &self.file else {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a database in memory keeps no calibration"));
+        };
+        let mut records = self.records.write();
+        let mut next = records.clone();
+        next.retain(|known| key(known) != key(&calibration));
+        next.push(calibration);
+        file.write(&next)?;
+        *records = next;
+        Ok(())
+    }
+
+    /// Uses none of them from now on: storages are being measured again.
+    pub fn set_aside(&self) {
+        self.set_aside.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the model begin with what was measured of `node`, once, if `node` and this side are what they were.
+    /// A storage that does not answer is asked again by the next plan.
+    pub(crate) async fn seed(&self, node: &NodeClient, model: &RuntimeModel) {
+        if self.set_aside.load(Ordering::Relaxed) {
+            return;
+        }
+        let of_node: Vec<Calibration> =
+            self.records.read().iter().filter(|record| record.node == node.label()).cloned().collect();
+        for record in of_node {
+            let checked = Arc::clone(self.checked.lock().entry(key(&record)).or_default());
+            if checked.initialized() {
+                continue;
+            }
+            let asked = checked.get_or_try_init(|| async {
+                let changes = self.changes(&record, node).await?;
+                match changes.is_empty() {
+                    true => model.seed(&record),
+                    false => self.warn(&record, &changes),
+                }
+                Ok::<_, String>(changes)
+            });
+            if let Err(error) = asked.await {
+                tracing::debug!(node = node.label(), "calibration not checked: {error}");
+            }
+        }
+    }
+
+    /// How `node` and this side differ from what they were.
+    async fn changes(&self, record: &Calibration, node: &NodeClient) -> Result<Vec<String>, String> {
+        let status = tokio::time::timeout(STATUS_WAIT, node.status()).await.map_err(|_| "no answer".to_owned())?;
+        let status = status.map_err(|error| error.to_string())?;
+        let now = status.as_ref().and_then(NodeIdentity::of);
+        let mut changes = match (&record.identity, &now) {
+            (Some(before), Some(now)) => before.changes(now),
+            (None, None) => vec![],
+            (Some(before), None) => vec![format!("version {} -> one that is not told", before.version)],
+            (None, Some(now)) => vec![format!("version not told -> {}", now.version)],
+        };
+        let here = record.here.changes(&HereIdentity::current());
+        changes.extend(here.into_iter().map(|change| format!("{change} on this side")));
+        Ok(changes)
+    }
+
+    fn warn(&self, record: &Calibration, changes: &[String]) {
+        let directory = self.file.as_ref().and_then(|file| file.path().parent());
+        let directory = directory.map_or_else(|| "DB".to_owned(), |directory| directory.display().to_string());
+        tracing::warn!(
+            "the calibration of storage node {} is not used, because it has changed: {}; renew it with: {}",
+            record.node,
+            changes.join(", "),
+            record.command(&directory)
+        );
+    }
+}
+
+fn key(record: &Calibration) -> (String, String) {
+    (record.node.clone(), record.format.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_storage::{NodeConfig, Root, StorageNode};
+
+    use super::super::calibration::{CALIBRATION_FILE, calibration};
+    use super::*;
+
+    fn node(directory: &Path, slots: usize) -> NodeClient {
+        let config = NodeConfig { pushdown_slots: slots, egress: Some(25_000_000), ..NodeConfig::default() };
+        NodeClient::embedded(StorageNode::new(Root::open(directory.to_str().unwrap()).unwrap(), config).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_what_it_was_seeds_the_model_and_another_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let client = node(directory.path(), 3);
+        let identity = NodeIdentity::of(&client.status().await.unwrap().unwrap());
+        assert!(identity.is_some());
+        let kept = Calibrations::open(Some(directory.path()));
+        kept.keep(Calibration { identity, ..calibration(client.label()) }).unwrap();
+
+        let reopened = Calibrations::open(Some(directory.path()));
+        assert_eq!(reopened.all()[0].1, CalibrationState::Unchecked);
+        let model = RuntimeModel::default();
+        reopened.seed(&client, &model).await;
+        assert_eq!(reopened.all()[0].1, CalibrationState::Used);
+        let rates = model.rates(client.label(), true, (1, false));
+        assert_eq!(rates, calibration("").rates);
+        assert!(!model.storage(client.label()).lock().begin_probe(), "the link is known");
+        assert_eq!(model.decoding_s_per_byte(1, false), 0.5e-8);
+        assert_ne!(model.decoding_s_per_byte(1, true), 0.5e-8, "text was not measured");
+
+        let changed = Calibrations::open(Some(directory.path()));
+        let model = RuntimeModel::default();
+        changed.seed(&node(directory.path(), 4), &model).await;
+        assert_eq!(changed.all()[0].1, CalibrationState::Refused("pushdown slots 3 -> 4".into()));
+        assert!(model.storage(client.label()).lock().begin_probe(), "nothing is known");
+    }
+
+    #[test]
+    fn one_is_kept_for_each_storage_and_format() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = Calibrations::open(Some(directory.path()));
+        let csv = Calibration { format: "csv".into(), ..calibration("a") };
+        for record in [calibration("a"), calibration("b"), csv, Calibration { taken_at: 7, ..calibration("a") }] {
+            kept.keep(record).unwrap();
+        }
+        let all = Calibrations::open(Some(directory.path())).all();
+        let times: Vec<_> = all.iter().map(|(one, _)| (one.node.as_str(), one.format.as_str(), one.taken_at)).collect();
+        assert_eq!(times, [("b", "parquet", 1_700_000_000), ("a", "csv", 1_700_000_000), ("a", "parquet", 7)]);
+        assert!(Calibrations::open(None).keep(calibration("a")).is_err());
+    }
+
+    #[test]
+    fn a_damaged_file_leaves_the_defaults() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join(CALIBRATION_FILE), "x").unwrap();
+        assert!(Calibrations::open(Some(directory.path())).all().is_empty());
+    }
+}

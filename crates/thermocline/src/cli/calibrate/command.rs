@@ -1,0 +1,203 @@
+//! Arguments of `thermocline calibrate`, and its course.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use thermocline_database::{Database, OpenOptions, check_setting};
+use thermocline_pushdown::Mode;
+use thermocline_pushdown::units::parse_size;
+use thermocline_workloads::calibration::{
+    Axes, CalibrateOptions, Calibrated, CalibrationError, Progress, calibrate, compute_figure, hit_ratio_figure,
+    pushdown_figure, storages,
+};
+
+use super::super::Failure;
+use super::super::failure::notice;
+use super::super::interrupt::Interrupt;
+use super::super::output;
+use super::super::recovery_line::RecoveryLine;
+use super::super::sql::assignment;
+use super::report::print_report;
+use super::show::show;
+
+/// Arguments of `thermocline calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CalibrateArgs {
+    /// Database directory
+    #[arg(value_name = "DB")]
+    directory: PathBuf,
+    /// External table to measure, at each of its storages
+    #[arg(long, value_name = "TABLE", required_unless_present = "show")]
+    table: Option<String>,
+    /// Measure it at this storage only, such as 10.0.0.1:32020
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Stored bytes of the table to measure, about [default: 32MiB, with --quick 4MiB]
+    #[arg(long, value_parser = size)]
+    size: Option<u64>,
+    /// Repetitions of each query, of which the median counts [default: 5, with --quick 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
+    /// Seed of the choice of the queries that are not fitted
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run few queries, for some seconds
+    #[arg(long)]
+    quick: bool,
+    /// Write figures 4-1 to 4-3 to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Change a setting while measuring; the prefix 'thermocline.' may be left out
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
+    settings: Vec<(String, String)>,
+    /// Show the calibrations of the database instead
+    #[arg(long, conflicts_with_all = ["table", "node", "size", "repeats", "quick", "out", "settings"])]
+    show: bool,
+}
+
+const EXAMPLES: &str = "\
+Runs filters of several sizes, row and column selectivities over the table, in the modes caching, pushdown and hybrid,
+with shares of it cached, and fits the runtime model of mode auto to the times by linear regression. Some of the queries
+are not fitted: the errors printed are theirs. The result is kept in DB/calibration.json for each storage, and used when
+the database is opened again, as long as the storage and this machine are what they were. Ctrl-C keeps the old one.
+Nothing else should run on either side meanwhile.
+
+Examples:
+  thermocline calibrate mydb --table lineorder
+  thermocline calibrate mydb --table lineorder --size 256MiB --repeats 9 --out figures
+  thermocline calibrate mydb --show";
+
+fn size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("nothing would be measured".to_owned()),
+        size => Ok(size),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the table cannot be calibrated, a query fails, or the result cannot be written.
+pub async fn run(arguments: CalibrateArgs) -> Result<(), Failure> {
+    let directory = &arguments.directory;
+    if !directory.is_dir() {
+        return Err(Failure::Failed(format!("there is no database at {}", directory.display())));
+    }
+    let Some(table) = arguments.table.as_deref().filter(|_| !arguments.show) else { return show(directory) };
+    for (name, value) in &arguments.settings {
+        check_setting(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    if let Some(out) = &arguments.out {
+        std::fs::create_dir_all(out).map_err(|error| Failure::Failed(format!("{}: {error}", out.display())))?;
+    }
+    let mut interrupt = Interrupt::listen(true)?;
+    let measured = interrupt.or(measure(&arguments, table)).await;
+    if let Err(Failure::Interrupted) = measured {
+        notice(format_args!("interrupted: nothing was kept, and the calibration of before stays"));
+    }
+    measured??;
+    output::flush()
+}
+
+async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> {
+    let database = open(arguments).await?;
+    let session = database.session();
+    let engine = session.engine();
+    let labels = match storages(engine, table) {
+        Err(CalibrationError::UnknownTable(name)) => {
+            // A table that could not be restored says why.
+            session.run(&format!("SELECT * FROM \"{}\" LIMIT 0", table.replace('"', "\"\""))).await?;
+            return Err(failed(&CalibrationError::UnknownTable(name)));
+        }
+        found => found.map_err(|error| failed(&error))?,
+    };
+    let nodes: Vec<String> = arguments.node.clone().map_or(labels, |node| vec![node]);
+    let options = options(arguments);
+    for (number, node) in nodes.iter().enumerate() {
+        let mut line = ProgressLine::new(node);
+        let calibrated = calibrate(engine, &session.settings(), (table, node), &options, &mut |progress| {
+            line.show(progress);
+        })
+        .await;
+        drop(line);
+        let calibrated = calibrated.map_err(|error| failed(&error))?;
+        print_report(&calibrated);
+        if let Some(out) = &arguments.out {
+            write_figures(out, number, &calibrated)?;
+        }
+        let kept = engine.resources().calibrations().keep(calibrated.calibration);
+        kept.map_err(|error| Failure::Failed(format!("the calibration is not kept: {error}")))?;
+    }
+    say!("kept in {}; it is used when the database is opened again", arguments.directory.display());
+    session.close().await?;
+    Ok(database.close().await?)
+}
+
+async fn open(arguments: &CalibrateArgs) -> Result<Database, Failure> {
+    let options = OpenOptions {
+        directory: Some(arguments.directory.clone()),
+        settings: arguments.settings.clone(),
+        allocated: Some(crate::heap::allocated_bytes),
+        ..OpenOptions::default()
+    };
+    let mut progress = RecoveryLine::new(Some(&arguments.directory));
+    Ok(Database::open(options, move |state| progress.show(state)).await?)
+}
+
+fn options(arguments: &CalibrateArgs) -> CalibrateOptions {
+    let CalibrateArgs { quick, seed, size, repeats, .. } = arguments;
+    CalibrateOptions {
+        axes: if *quick { Axes::quick(*seed) } else { Axes::full(*seed) },
+        repeats: repeats.unwrap_or(if *quick { 3 } else { 5 }) as usize,
+        bytes_max: size.unwrap_or(if *quick { 4 << 20 } else { 32 << 20 }),
+    }
+}
+
+fn failed(error: &CalibrationError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// Writes the figures of storage `number`; those of the first have no number in their names.
+fn write_figures(out: &Path, number: usize, calibrated: &Calibrated) -> Result<(), Failure> {
+    let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+    let write = |name: &str, svg: String| {
+        let path = out.join(format!("model-figure-{name}{suffix}.svg"));
+        std::fs::write(&path, svg).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+    };
+    write("4-1", compute_figure(calibrated)?)?;
+    if calibrated.observations.iter().any(|query| query.mode == Mode::Pushdown) {
+        write("4-2", pushdown_figure(calibrated)?)?;
+    }
+    write("4-3", hit_ratio_figure(calibrated)?)
+}
+
+/// A line on standard error, if that is a terminal.
+struct ProgressLine<'a> {
+    node: &'a str,
+    is_shown: bool,
+}
+
+impl<'a> ProgressLine<'a> {
+    fn new(node: &'a str) -> Self {
+        Self { node, is_shown: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, Progress { done, total }: Progress) {
+        self.print(&format!("\r\x1b[K{}: {done} of {total} queries", self.node));
+    }
+
+    fn print(&self, text: &str) {
+        if self.is_shown {
+            let mut stderr = std::io::stderr().lock();
+            let _nobody_looks = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+        }
+    }
+}
+
+impl Drop for ProgressLine<'_> {
+    fn drop(&mut self) {
+        self.print("\r\x1b[K");
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a table cannot be calibrated.
+
+use datafusion::common::DataFusionError;
+use thermocline_pushdown::Mode;
+use thermocline_pushdown::units::format_size;
+
+/// Why a table cannot be calibrated.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrationError {
+    /// There is no external table of that name.
+    #[error(
+        "there is no external table \"{0}\": calibrate takes one that CREATE EXTERNAL TABLE has made in this database"
+    )]
+    UnknownTable(String),
+    /// The table has no rows.
+    #[error("table {0} has no partitions: there is nothing to measure")]
+    NoPartitions(String),
+    /// No storage of the table has this name.
+    #[error("table {table} has nothing at \"{node}\": it is at {nodes}")]
+    UnknownNode {
+        /// The table.
+        table: String,
+        /// The name.
+        node: String,
+        /// Names of its storages.
+        nodes: String,
+    },
+    /// Times would be those of overheads alone.
+    #[error(
+        "table {table} is too small to be calibrated: {node} has {partitions} partitions of it with {rows} rows, and at \
+         least {partitions_min} partitions and {rows_min} rows are needed; smaller partitions come with SET \
+         thermocline.partition_size, more rows with a larger table"
+    )]
+    TooSmall {
+        /// The table.
+        table: String,
+        /// The storage.
+        node: String,
+        /// Partitions there.
+        partitions: usize,
+        /// Their rows.
+        rows: u64,
+        /// Partitions needed.
+        partitions_min: usize,
+        /// Rows needed.
+        rows_min: u64,
+    },
+    /// No column can be compared with a number.
+    #[error(
+        "table {0} cannot be calibrated: it needs a column of integers, decimals or floats with several values in every \
+         partition, to filter by, and another one to select"
+    )]
+    NoFilter(String),
+    /// Too few queries took the routes of a mode.
+    #[error(
+        "mode {mode} cannot be fitted: only {queries} queries took its routes over {bytes} of table {table}; calibrate a \
+         larger part of it (--size), or a larger table"
+    )]
+    TooFew {
+        /// The mode.
+        mode: Mode,
+        /// Queries that did.
+        queries: usize,
+        /// Stored bytes measured.
+        bytes: Size,
+        /// The table.
+        table: String,
+    },
+    /// A query failed.
+    #[error(transparent)]
+    Query(#[from] DataFusionError),
+}
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Size(pub u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&format_size(self.0))
+    }
+}

@@ -1,0 +1,5 @@
+//! Calibrations that a database keeps.
+
+pub use thermocline_compute::{
+    CALIBRATION_FILE, Calibration, CalibrationFile, FittedErrors, FittedMode, HereIdentity, NodeIdentity, Rates,
+};

@@ -1,0 +1,273 @@
+//! A table at one storage, as a calibration measures it.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use thermocline_compute::PartitionSample;
+use thermocline_pushdown::{FileFormat, Mode, ObjectPath, ObjectVersion, OperatorKind};
+
+use super::error::CalibrationError;
+use super::filter_column::{Sampled, quoted};
+use super::run::Runs;
+
+/// Fewest partitions: so many that quarters of a half are whole ones.
+const PARTITIONS_MIN: usize = 8;
+/// Fewest rows: a scan of fewer takes as long as planning it.
+const ROWS_MIN: u64 = 50_000;
+/// Partitions that are looked into for a column to filter by, and the columns that are.
+const SAMPLE_PARTITIONS: usize = 4;
+const SAMPLE_COLUMNS: usize = 32;
+/// Unevenness above which a column selects too little or too much of some partitions.
+const UNEVENNESS_MAX: f64 = 0.25;
+/// Shares of the columns that are selected.
+const COLUMN_SHARES: [f64; 3] = [0.1, 0.5, 1.0];
+
+/// A partition, with its sizes for each set of columns.
+#[derive(Debug, Clone)]
+struct Part {
+    /// Position in the table's snapshot.
+    position: usize,
+    path: ObjectPath,
+    version: ObjectVersion,
+    rows: u64,
+    /// By set: stored bytes of its columns and the filter's.
+    stored: Vec<u64>,
+    /// By set: bytes of its columns in memory.
+    memory: Vec<u64>,
+}
+
+/// Columns that queries select.
+#[derive(Debug, Clone)]
+struct ColumnSet {
+    names: Vec<String>,
+    /// Their positions in the table.
+    selected: Vec<usize>,
+    /// The same and the filter's.
+    needed: Vec<usize>,
+}
+
+/// Partitions of a table at one storage, and queries over them.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    pub(super) table: String,
+    /// Whether the table is text.
+    pub(super) is_text: bool,
+    /// Whether a link lies in between.
+    pub(super) crosses_link: bool,
+    /// Whether filters run at the storage.
+    pub(super) pushes: bool,
+    /// R: stored bytes for a byte in memory, of all columns.
+    pub(super) stored_per_memory: f64,
+    filter: Sampled,
+    /// The sets of columns, the fewest first.
+    sets: Vec<ColumnSet>,
+    parts: Vec<Part>,
+}
+
+impl Subject {
+    /// Looks at the part of `table` that is at `node`: its partitions up to `bytes_max` stored bytes, and a column to
+    /// filter by, for which a few partitions are read.
+    ///
+    /// # Errors
+    /// If there is no such table, it is too small, or no column will do; or if a query fails.
+    pub(super) async fn new(
+        runs: &Runs<'_>,
+        table: &str,
+        node: &str,
+        bytes_max: u64,
+    ) -> Result<Self, CalibrationError> {
+        let resources = runs.engine().resources();
+        let known = runs.engine().tables().into_iter().find(|known| known.definition.name == table);
+        let known = known.ok_or_else(|| CalibrationError::UnknownTable(table.to_owned()))?;
+        let snapshot = known.snapshot(resources.settings().partition_size).await?;
+        let snapshot_partitions = snapshot.partitions().enumerate();
+        let mut here: Vec<_> = snapshot_partitions
+            .filter(|(_, (object, partition))| object.node.label() == node && partition.rows > 0)
+            .collect();
+        let every_column: Vec<usize> = (0..known.schema().fields().len()).collect();
+        let (mut stored, mut rows, mut count) = (0, 0, 0);
+        for (_, (_, partition)) in &here {
+            stored += partition.stored_bytes(&every_column);
+            rows += partition.rows;
+            count += 1;
+            if stored >= bytes_max && count >= PARTITIONS_MIN && rows >= ROWS_MIN {
+                break;
+            }
+        }
+        here.truncate(count);
+        let Some((_, (object, _))) = here.first().filter(|_| count >= PARTITIONS_MIN && rows >= ROWS_MIN) else {
+            return Err(CalibrationError::TooSmall {
+                table: table.to_owned(),
+                node: node.to_owned(),
+                partitions: count,
+                rows,
+                partitions_min: PARTITIONS_MIN,
+                rows_min: ROWS_MIN,
+            });
+        };
+        let positions: Vec<usize> = here.iter().map(|(position, _)| *position).collect();
+        let filter = choose_filter(runs, table, known.schema(), &positions).await?;
+        let sets = column_sets(known.schema(), &filter.name);
+        if sets.is_empty() {
+            return Err(CalibrationError::NoFilter(table.to_owned()));
+        }
+        let memory_of =
+            |columns: &[usize], of: &dyn Fn(usize) -> usize| -> u64 { columns.iter().map(|at| of(*at) as u64).sum() };
+        let parts: Vec<Part> = here
+            .iter()
+            .map(|(position, (object, partition))| Part {
+                position: *position,
+                path: object.path.clone(),
+                version: object.version.clone(),
+                rows: partition.rows,
+                stored: sets.iter().map(|set| partition.stored_bytes(&set.needed)).collect(),
+                memory: sets.iter().map(|set| memory_of(&set.selected, &|at| partition.memory_bytes(at))).collect(),
+            })
+            .collect();
+        let memory: u64 = here
+            .iter()
+            .map(|(_, (_, partition))| memory_of(&every_column, &|at| partition.memory_bytes(at)))
+            .sum::<u64>();
+        let (capabilities, format) = (object.node.capabilities(), &known.definition.format);
+        Ok(Self {
+            table: table.to_owned(),
+            is_text: matches!(format, FileFormat::Csv(_)),
+            crosses_link: capabilities.crosses_link,
+            // Without a link in between, a filter's rows are never worth the detour.
+            pushes: capabilities.crosses_link
+                && capabilities.runs(OperatorKind::Filter)
+                && capabilities.reads(format, &object.entry.path),
+            stored_per_memory: stored.max(1) as f64 / memory.max(1) as f64,
+            filter,
+            sets,
+            parts,
+        })
+    }
+
+    /// Partitions that are measured.
+    pub(super) fn partitions(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Stored bytes of the partitions, of the columns of all sets.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        self.parts.iter().filter_map(|part| part.stored.last()).sum()
+    }
+
+    /// Sets of columns.
+    pub(super) fn column_sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Share of the bytes of all selectable columns that a set has: c.
+    pub(super) fn column_selectivity(&self, set: usize) -> f64 {
+        let of = |set: usize| self.parts.iter().filter_map(|part| part.memory.get(set)).sum::<u64>();
+        of(set) as f64 / of(self.sets.len().saturating_sub(1)).max(1) as f64
+    }
+
+    /// Name of the column that queries filter by.
+    pub(super) fn filter_name(&self) -> &str {
+        &self.filter.name
+    }
+
+    /// The columns of a set, of the rows that a filter of this selectivity selects.
+    pub(super) fn query(&self, set: usize, selectivity: f64) -> Option<String> {
+        let columns: Vec<String> = self.sets.get(set)?.names.iter().map(|name| quoted(name)).collect();
+        let predicate = self.filter.predicate(selectivity)?;
+        Some(format!("SELECT {} FROM {} WHERE {predicate}", columns.join(", "), quoted(&self.table)))
+    }
+
+    /// All rows of the columns that queries of a set read.
+    pub(super) fn load_query(&self, set: usize) -> Option<String> {
+        let names = self.sets.get(set)?.names.iter().chain([&self.filter.name]);
+        let columns: Vec<String> = names.map(|name| quoted(name)).collect();
+        Some(format!("SELECT {} FROM {}", columns.join(", "), quoted(&self.table)))
+    }
+
+    /// The first `count` partitions.
+    pub(super) fn first(&self, count: usize) -> PartitionSample {
+        PartitionSample::new(self.parts.iter().take(count).map(|part| part.position))
+    }
+
+    /// Rows of the first `count` partitions, their stored bytes for a set, and its bytes in memory.
+    pub(super) fn sizes(&self, count: usize, set: usize) -> (u64, u64, u64) {
+        let parts = || self.parts.iter().take(count);
+        (
+            parts().map(|part| part.rows).sum(),
+            parts().filter_map(|part| part.stored.get(set)).sum(),
+            parts().filter_map(|part| part.memory.get(set)).sum(),
+        )
+    }
+
+    /// Objects with partitions beyond the first `count`.
+    pub(super) fn objects_beyond(&self, count: usize) -> Vec<(ObjectPath, ObjectVersion)> {
+        let mut objects: Vec<_> =
+            self.parts.iter().skip(count).map(|part| (part.path.clone(), part.version.clone())).collect();
+        objects.dedup();
+        objects
+    }
+}
+
+/// The column that is spread most evenly over partitions, of a sample.
+async fn choose_filter(
+    runs: &Runs<'_>,
+    table: &str,
+    schema: &SchemaRef,
+    positions: &[usize],
+) -> Result<Sampled, CalibrationError> {
+    let candidates = schema.fields().iter().filter_map(|field| Sampled::new(field.name(), field.data_type()));
+    let mut candidates: Vec<Sampled> = candidates.take(SAMPLE_COLUMNS).collect();
+    if candidates.is_empty() || schema.fields().len() < 2 {
+        return Err(CalibrationError::NoFilter(table.to_owned()));
+    }
+    let names: Vec<String> = candidates.iter().map(|candidate| quoted(&candidate.name)).collect();
+    let sql = format!("SELECT {} FROM {}", names.join(", "), quoted(table));
+    let step = (positions.len() / SAMPLE_PARTITIONS).max(1);
+    for position in positions.iter().step_by(step).take(SAMPLE_PARTITIONS) {
+        let mut batches: Vec<RecordBatch> = vec![];
+        runs.each(&sql, Mode::Pullup, &PartitionSample::new([*position]), |batch| batches.push(batch)).await?;
+        for (column, candidate) in candidates.iter_mut().enumerate() {
+            let arrays: Vec<ArrayRef> =
+                batches.iter().filter_map(|batch| batch.columns().get(column).cloned()).collect();
+            candidate.add(&arrays)?;
+        }
+    }
+    let best = candidates.into_iter().map(|candidate| (candidate.unevenness(), candidate));
+    let best = best.min_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(unevenness, _)| *unevenness <= UNEVENNESS_MAX);
+    best.map(|(_, candidate)| candidate).ok_or_else(|| CalibrationError::NoFilter(table.to_owned()))
+}
+
+/// The first columns but the filter's, in growing numbers.
+fn column_sets(schema: &SchemaRef, filter: &str) -> Vec<ColumnSet> {
+    let others: Vec<usize> = (0..schema.fields().len()).filter(|at| schema.field(*at).name() != filter).collect();
+    let mut counts: Vec<usize> =
+        COLUMN_SHARES.iter().map(|share| (others.len() as f64 * share).ceil() as usize).collect();
+    counts.dedup();
+    let filter_at = schema.index_of(filter).ok();
+    let set = |count: usize| {
+        let selected: Vec<usize> = others.iter().take(count).copied().collect();
+        let mut needed: Vec<usize> = selected.iter().copied().chain(filter_at).collect();
+        needed.sort_unstable();
+        let names = selected.iter().map(|at| schema.field(*at).name().clone()).collect();
+        ColumnSet { names, selected, needed }
+    };
+    counts.into_iter().filter(|count| *count > 0).map(set).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn sets_of_columns_grow() {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        let schema = Arc::new(Schema::new(["a", "k", "b", "c", "d"].map(field).to_vec()));
+        let sets = column_sets(&schema, "k");
+        assert_eq!(sets.iter().map(|set| set.names.join("")).collect::<Vec<_>>(), ["a", "ab", "abcd"]);
+        assert_eq!(sets[1].needed, [0, 1, 2]);
+        assert!(column_sets(&Arc::new(Schema::new(vec![field("k")])), "k").is_empty());
+    }
+}
