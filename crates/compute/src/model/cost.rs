@@ -27,8 +27,10 @@ pub(crate) struct Capacity {
 impl Capacity {
     /// Seconds until one partition's work is done alone, with `cores` cores here.
     pub(crate) fn seconds(&self, cost: &Cost, cores: f64) -> f64 {
-        let resources = [self.link_s(cost), self.slots_s(cost), self.cores_s(cost) / cores.max(1.0)];
-        together(resources.into_iter()) + if cost.asks_storage() { self.round_trip_s } else { 0.0 }
+        let (slots_s, here_s) = (self.slots_s(cost), self.cores_s(cost) / cores.max(1.0));
+        let apart = if self.shares_cores { 0.0 } else { slots_s };
+        together([self.link_s(cost), apart, here_s].into_iter(), slots_s)
+            + if cost.asks_storage() { self.round_trip_s } else { 0.0 }
     }
 
     /// Seconds of the link.
@@ -54,11 +56,12 @@ impl Cost {
     }
 }
 
-/// Seconds of resources that work at the same time.
-fn together(resources: impl Iterator<Item = f64> + Clone) -> f64 {
+/// Seconds of resources that work at the same time; at least `slots_s`, those of slots of which the work may be part of
+/// another resource's.
+fn together(resources: impl Iterator<Item = f64> + Clone, slots_s: f64) -> f64 {
     let busiest = resources.clone().fold(0.0, f64::max);
     let all: f64 = resources.sum();
-    busiest + NOT_OVERLAPPED * (all - busiest).max(0.0)
+    (busiest + NOT_OVERLAPPED * (all - busiest).max(0.0)).max(slots_s)
 }
 
 /// Share of the time of other resources that does not overlap with that of the busiest.
@@ -128,10 +131,13 @@ impl Load {
 
     /// Seconds until all of it is done.
     pub(crate) fn seconds(&self) -> f64 {
-        let resources = self.links.iter().chain(&self.slots).copied().chain([self.here_s]);
+        let slots = self.slots.iter().zip(&self.capacities);
+        let apart = slots.filter(|(_, capacity)| !capacity.shares_cores).map(|(seconds, _)| *seconds);
+        let resources = self.links.iter().copied().chain(apart).chain([self.here_s]);
+        let slots_s = self.slots.iter().copied().fold(0.0, f64::max);
         let asked = self.capacities.iter().zip(&self.requests).filter(|(_, requests)| **requests > 0);
         let round_trip = asked.map(|(capacity, _)| capacity.round_trip_s).fold(0.0, f64::max);
-        together(resources) + round_trip
+        together(resources, slots_s) + round_trip
     }
 }
 

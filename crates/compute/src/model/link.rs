@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::estimate::Estimate;
 
-/// Bandwidth that is assumed until bytes have moved: 1 Gbit/s.
-const BYTES_PER_S: f64 = 125e6;
+/// Bandwidth that is assumed until bytes have moved: 50 Mbit/s. A storage that runs more than it would have to for a fast
+/// link costs less than a slow link that is asked for everything.
+const BYTES_PER_S: f64 = 6.25e6;
 /// Round trip that is assumed until a request was answered.
 const ROUND_TRIP_S: f64 = 500e-6;
 /// Bytes of a transfer that tells the bandwidth. Smaller ones tell the round trip.

@@ -27,7 +27,7 @@ pub(crate) struct RuntimeModel {
     assumed: Mutex<Assumed>,
 }
 
-/// Seconds of a core per stored byte, by format.
+/// Seconds of a core per byte in memory, and per byte of text.
 #[derive(Debug)]
 struct Assumed {
     parquet: f64,

@@ -13,6 +13,8 @@ use super::link::{Link, Transfer};
 const SLOTS: f64 = 2.0;
 /// Weight of the newest answer in the share that is pushed back.
 const WEIGHT: f64 = 0.1;
+/// Expected seconds of a fragment that tells how fast a storage is: smaller ones tell what each takes beside its rows.
+const TELLING_S: f64 = 5e-3;
 /// Waits shorter than this share of the work are none.
 const WAIT_MIN: f64 = 0.05;
 
@@ -146,7 +148,7 @@ impl StorageRates {
             // Nobody had to wait, so there may be more.
             false => self.slots.observe_at_least(running),
         }
-        if expected > 0.0 {
+        if expected >= TELLING_S {
             self.slowness.observe(storage / expected);
         }
     }

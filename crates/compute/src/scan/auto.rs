@@ -7,13 +7,14 @@ use super::candidate::Candidate;
 use super::costing::Costing;
 use crate::model::{Cost, Load, Options, balance};
 
-/// Share of a query's time by which loading may lengthen it, for columns that were asked for the first time. A link that
-/// would be idle costs nothing.
-const FIRST_USE_SHARE: f64 = 0.03;
-/// The same for columns that were asked for before: they are expected to be asked for as often again, so that a load is
-/// made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice as much as
-/// knowing the future).
-const LATER_USE_SHARE: f64 = 0.25;
+/// Share of a scan's time by which loads may lengthen it.
+///
+/// For columns that were asked for the first time, of its time without loads: a link that would be idle costs nothing. For
+/// columns that were asked for before, of its time without a cache: what earlier loads save pays for later ones, and no
+/// scan takes longer than if there were no cache, but for this share. They are expected to be asked for as often again, so
+/// that a load is made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice
+/// as much as knowing the future).
+const LOADS_SHARE: f64 = 0.03;
 
 /// Seconds that a scan is expected to take, for `EXPLAIN`.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +75,14 @@ pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Ve
     let options: Vec<Options> = open.iter().map(Routes::options).collect();
     let mut balanced = balance(&empty, &options);
     let estimates = Estimates { by_route: uniform(&empty, &open), chosen: balanced.load.seconds() };
-    let invested = invest(&mut balanced.load, &balanced.choices, &open);
+    let without_cache = || {
+        let mut load = costing.nothing();
+        for Candidate { object, partition, .. } in candidates {
+            load.add(costing.storage(object), &costing.without_cache(object, partition));
+        }
+        load.seconds()
+    };
+    let invested = invest(&mut balanced.load, &balanced.choices, &open, without_cache);
     let mut open = open.into_iter().zip(balanced.choices).zip(invested);
     let preference = |candidate: &Candidate<'_>| {
         if let Some(choice) = candidate.fixed() {
@@ -136,9 +144,9 @@ fn uniform(empty: &Load, open: &[Routes]) -> Vec<(Route, f64)> {
     by_route
 }
 
-/// Moves partitions from storage to the cache as long as that pays for itself within the share of the query's time that
-/// it may take; says which, and leaves their work in `load`.
-fn invest(load: &mut Load, choices: &[usize], open: &[Routes]) -> Vec<bool> {
+/// Moves partitions from storage to the cache as long as that pays for itself within [`LOADS_SHARE`]; says which, and leaves
+/// their work in `load`.
+fn invest(load: &mut Load, choices: &[usize], open: &[Routes], without_cache: impl FnOnce() -> f64) -> Vec<bool> {
     let mut invested = vec![false; open.len()];
     let before = load.seconds();
     // Time that a partition takes alone tells what it saves and costs relative to others.
@@ -156,14 +164,18 @@ fn invest(load: &mut Load, choices: &[usize], open: &[Routes]) -> Vec<bool> {
             (saved >= extra).then_some((saved / extra, number))
         })
         .collect();
+    if worth.is_empty() {
+        return invested;
+    }
     worth.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let without_cache = without_cache().max(before);
     for (_, number) in worth {
         let Some(routes) = open.get(number) else { continue };
         let Some((_, there)) = &routes.there else { continue };
-        let share = if routes.uses.unwrap_or(0) == 0 { FIRST_USE_SHARE } else { LATER_USE_SHARE };
+        let seconds = if routes.uses.unwrap_or(0) == 0 { before } else { without_cache };
         load.remove(routes.storage, there);
         load.add(routes.storage, &routes.here);
-        if load.seconds() <= before * (1.0 + share) {
+        if load.seconds() <= seconds * (1.0 + LOADS_SHARE) {
             if let Some(invested) = invested.get_mut(number) {
                 *invested = true;
             }
@@ -195,8 +207,8 @@ mod tests {
     }
 
     /// The number of partitions that are loaded, and the time before and after, over a link of `bytes_per_s` and a storage
-    /// with one slot.
-    fn invested(open: &[Routes], bytes_per_s: f64) -> (usize, f64, f64) {
+    /// with one slot. Without a cache, it would be `without_cache` times the time before.
+    fn invested(open: &[Routes], bytes_per_s: f64, without_cache: f64) -> (usize, f64, f64) {
         let mut load =
             Load::new(vec![Capacity { bytes_per_s, slots: 1.0, round_trip_s: 0.001, shares_cores: false }], 2.0);
         for routes in open {
@@ -205,30 +217,34 @@ mod tests {
             }
         }
         let before = load.seconds();
-        let invested = invest(&mut load, &vec![0; open.len()], open);
+        let invested = invest(&mut load, &vec![0; open.len()], open, || before * without_cache);
         (invested.into_iter().filter(|invested| *invested).count(), before, load.seconds())
     }
 
     #[test]
     fn a_first_query_over_a_slow_link_loads_next_to_nothing() {
         // A load takes 160 ms, storage 10 ms.
-        let (loaded, before, after) = invested(&partitions(100, 0.01, 0), 6.25e6);
+        let (loaded, before, after) = invested(&partitions(100, 0.01, 0), 6.25e6, 5.0);
         assert_eq!(loaded, 0, "a load does not pay for itself");
         assert_eq!(before, after);
     }
 
     #[test]
-    fn columns_that_come_back_are_loaded_bit_by_bit() {
+    fn columns_that_come_back_are_loaded_with_what_the_cache_saves() {
         let open = partitions(100, 0.01, 40);
-        let (loaded, before, after) = invested(&open, 6.25e6);
-        assert!(loaded > 0 && loaded < 30, "{loaded}");
-        assert!(after > before && after <= before * (1.0 + LATER_USE_SHARE), "{before} {after}");
+        let mut last = 0;
+        for without_cache in [1.0, 1.5, 3.0, 9.0] {
+            let (loaded, before, after) = invested(&open, 6.25e6, without_cache);
+            assert!(loaded > last || loaded == 0 && without_cache == 1.0, "{without_cache}: {loaded} after {last}");
+            assert!(after <= before * without_cache * (1.0 + LOADS_SHARE), "{without_cache}: {before} {after}");
+            last = loaded;
+        }
     }
 
     #[test]
     fn loads_over_an_idle_link_are_free() {
         // Storage takes 20 s together, the link would take 0.8 s.
-        let (loaded, before, after) = invested(&partitions(100, 0.2, 0), 125e6);
+        let (loaded, before, after) = invested(&partitions(100, 0.2, 0), 125e6, 1.0);
         assert_eq!(loaded, 100, "all are faster here than there");
         assert!(after < before);
     }
@@ -237,6 +253,6 @@ mod tests {
     fn columns_that_cannot_be_cached_are_no_investment() {
         let mut open = partitions(10, 0.2, 0);
         open.iter_mut().for_each(|routes| routes.uses = None);
-        assert_eq!(invested(&open, 125e6).0, 0);
+        assert_eq!(invested(&open, 125e6, 2.0).0, 0);
     }
 }

@@ -19,6 +19,10 @@ const ANSWER_S_PER_BYTE: f64 = 1.0 / 1e9;
 const ANSWER_BYTES: f64 = 1000.0;
 /// Bytes of an aggregate's answer for a row, until one was seen.
 const CONDENSED_BYTES_PER_ROW: f64 = 0.05;
+/// Share of the stored bytes that an answer takes at most, until one was seen. Asking for it is cheap: a node of which the
+/// answer would take more than what is stored says so, and sends nothing. Fetching what a filter would have thrown away is
+/// not, and statistics seldom tell what a filter selects: that of a join they never do.
+const UNSEEN_SHARE: f64 = 0.25;
 /// Bytes on the wire of an answer's rows, relative to memory, until one was seen.
 const COMPRESSED: f64 = 0.5;
 
@@ -184,6 +188,18 @@ impl<'a> Costing<'a> {
         }
     }
 
+    /// The partition if nothing of it were cached.
+    pub(super) fn without_cache(&self, object: &PlannedObject, partition: &Partition) -> Cost {
+        let fetched = self.fetched(object, partition, self.scan.columns());
+        match self.scan.may_push(object) && self.scan.fragment().reduces() {
+            true => {
+                let pushed = self.pushed(object, partition, Some(&fetched));
+                if self.seconds(object, &pushed) <= self.seconds(object, &fetched) { pushed } else { fetched }
+            }
+            false => fetched,
+        }
+    }
+
     /// Bytes in memory that the fragment's answer over a partition is expected to take, and the seconds that keeping it saves.
     pub(super) fn answer(&self, object: &PlannedObject, partition: &Partition) -> (usize, f64) {
         let cost = self.pushed(object, partition, None);
@@ -239,7 +255,8 @@ impl<'a> Costing<'a> {
             None => {
                 let selectivity = known.selectivity.unwrap_or(self.expected.selectivity);
                 let memory: usize = self.scan.columns().iter().map(|column| partition.memory_bytes(*column)).sum();
-                selectivity * memory as f64 * COMPRESSED
+                let stored = partition.stored_bytes(self.scan.columns()) as f64;
+                (selectivity * memory as f64 * COMPRESSED).min(UNSEEN_SHARE * stored)
             }
         };
         of_rows + ANSWER_BYTES

@@ -31,7 +31,7 @@ use super::dynamic_filter::{DynamicFilter, WAIT_MAX, all_ready};
 use super::encoded::{decode, encode};
 use super::narrow::narrowed;
 use super::output::output;
-use super::probe::probed;
+use super::probe::begin_probes;
 use super::router;
 use super::run::ScanRun;
 use super::scan_plan::ScanPlan;
@@ -296,7 +296,7 @@ impl ExecutionPlan for HybridScanExec {
                         this.metrics.filters_missed.add(1);
                     }
                     let scan = narrowed(&this.scan, &this.dynamic, &this.metrics)?;
-                    probed(&scan, &this.metrics).await;
+                    begin_probes(&scan, &this.metrics);
                     Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan, &this.metrics, &context)?))
                 })
                 .await?;

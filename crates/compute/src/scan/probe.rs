@@ -20,9 +20,10 @@ const READS_MAX: usize = 16;
 /// Bytes of the smallest object that tells a bandwidth.
 const OBJECT_BYTES_MIN: u64 = 64 << 10;
 
-/// Reads some stored bytes from each storage over whose link none have come yet, until the model can choose: about 30 ms
-/// at 50 Mbit/s, 12 ms at 1 Gbit/s. A read that fails leaves what is assumed; the query itself will meet the failure.
-pub(super) async fn probed(scan: &ScanPlan, metrics: &ScanMetrics) {
+/// Begins to read some stored bytes from each storage over whose link none have come yet, until the model knows it: about
+/// 30 ms at 50 Mbit/s, 12 ms at 1 Gbit/s. The scan does not wait for that: as long as a link is unknown it is taken to be
+/// slow, and little is asked of it. A read that fails leaves it unknown; the query itself will meet the failure.
+pub(super) fn begin_probes(scan: &ScanPlan, metrics: &ScanMetrics) {
     if !scan.is_routed_by_model() {
         return;
     }
@@ -42,16 +43,17 @@ pub(super) async fn probed(scan: &ScanPlan, metrics: &ScanMetrics) {
     for (label, object) in largest {
         let rates = scan.query().resources().model.storage(label);
         if object.entry.size >= OBJECT_BYTES_MIN && rates.lock().begin_probe() {
-            probe(scan, object, &rates, metrics).await;
+            let source = RemoteSource::new(object, scan.query(), metrics, None, None);
+            // It ends by itself, soon.
+            tokio::spawn(probe(source, object.entry.size, rates));
         }
     }
 }
 
-async fn probe(scan: &ScanPlan, object: &Arc<PlannedObject>, rates: &Mutex<StorageRates>, metrics: &ScanMetrics) {
-    let source = RemoteSource::new(object, scan.query(), metrics, None, None);
+async fn probe(source: RemoteSource, size: u64, rates: Arc<Mutex<StorageRates>>) {
     let last = READS.last().copied().unwrap_or(1);
     for bytes in READS.into_iter().chain(std::iter::repeat(last)).take(READS_MAX) {
-        let range: Range<u64> = 0..bytes.min(object.entry.size);
+        let range: Range<u64> = 0..bytes.min(size);
         if rates.lock().knows_link() || source.read(&[range]).await.is_err() {
             return;
         }

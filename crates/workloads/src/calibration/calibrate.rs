@@ -250,8 +250,8 @@ fn too_few(subject: &Subject, mode: Mode, queries: usize) -> CalibrationError {
 /// and at most twice the first.
 fn rates(subject: &Subject, queries: &[Measured], fitted: &Fitted, shown: Rates) -> Rates {
     let decoded = queries.iter().filter(|query| query.mode == Mode::Caching).map(|query| {
-        let (_, stored, _) = subject.sizes(query.setting.partitions, query.setting.columns);
-        ((1.0 - query.hit) * stored as f64, query.stats.decoding_us as f64 / 1e6)
+        let bytes = subject.decoding_bytes(query.setting.partitions, query.setting.columns);
+        ((1.0 - query.hit) * bytes as f64, query.stats.decoding_us as f64 / 1e6)
     });
     let link = |mode: Mode| {
         let model = fitted.models.iter().find(|model| model.mode == mode);

@@ -33,6 +33,8 @@ struct Part {
     stored: Vec<u64>,
     /// By set: bytes of its columns in memory.
     memory: Vec<u64>,
+    /// By set: bytes that decoding its columns and the filter's works through.
+    decoding: Vec<u64>,
 }
 
 /// Columns that queries select.
@@ -120,6 +122,7 @@ impl Subject {
                 version: object.version.clone(),
                 rows: partition.rows,
                 stored: sets.iter().map(|set| partition.stored_bytes(&set.needed)).collect(),
+                decoding: sets.iter().map(|set| partition.decoding_bytes(&set.needed)).collect(),
                 memory: sets.iter().map(|set| memory_of(&set.selected, &|at| partition.memory_bytes(at))).collect(),
             })
             .collect();
@@ -196,6 +199,11 @@ impl Subject {
             parts().filter_map(|part| part.stored.get(set)).sum(),
             parts().filter_map(|part| part.memory.get(set)).sum(),
         )
+    }
+
+    /// Bytes that decoding a set of columns of the first `count` partitions works through.
+    pub(super) fn decoding_bytes(&self, count: usize, set: usize) -> u64 {
+        self.parts.iter().take(count).filter_map(|part| part.decoding.get(set)).sum()
     }
 
     /// Objects with partitions beyond the first `count`.

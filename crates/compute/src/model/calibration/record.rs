@@ -21,7 +21,7 @@ pub struct Rates {
     pub slots: f64,
     /// Seconds of storage for a second of this side's cores.
     pub slowness: f64,
-    /// Seconds of a core here for a stored byte that is decoded.
+    /// Seconds of a core here for a byte that is decoded: one in memory, or one of text.
     pub decode_s_per_byte: f64,
 }
 
