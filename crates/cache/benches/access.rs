@@ -12,7 +12,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use thermocline_cache::{
-    Access, Claim, Decoding, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, Wlfu, column_bytes,
+    Access, Claim, Decoding, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentKind, SegmentRequest, Wlfu,
+    column_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
@@ -33,10 +34,13 @@ fn query(object: usize, columns: &[Arc<str>], bytes: usize) -> Query {
             let key = |column| SegmentKey {
                 object: Arc::clone(&object),
                 partition: PartitionRange::RowGroups { start, end: start + 1 },
-                column: Arc::clone(column),
+                kind: SegmentKind::column(Arc::clone(column)),
                 decoding: Decoding::of(&"Int64"),
             };
-            columns.iter().map(|column| SegmentRequest { key: key(column), bytes, miss_seconds: 0.001 }).collect()
+            columns
+                .iter()
+                .map(|column| SegmentRequest { key: key(column), bytes, miss_seconds: 0.001, stored: None })
+                .collect()
         })
         .collect()
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thermocline_pushdown::{ObjectPath, ObjectVersion};
 
-use crate::admission::{Asked, signed};
+use crate::admission::{Asked, Form, signed};
 use crate::index::LastObject;
 use crate::load::Load;
 use crate::segment::Segment;
 use crate::slots::{Residency, SlotId};
 use crate::state::State;
-use crate::{LoadShare, PinnedSegment, Policy, SegmentKey, SegmentUse};
+use crate::{LoadShare, PinnedSegment, Policy, Rank, Representation, SegmentKey, SegmentUse};
 
 /// One segment that a query needs.
 #[derive(Debug, Clone)]
@@ -22,6 +22,24 @@ pub struct SegmentRequest {
     pub bytes: usize,
     /// Modelled work of a miss in seconds, total_work(s) in equation 1 of the FlexPushdownDB paper; 0 if unknown.
     pub miss_seconds: f64,
+    /// The stored bytes of a column, if it may be kept so rather than decoded.
+    pub stored: Option<StoredSize>,
+}
+
+/// A column's stored bytes, as something to keep.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StoredSize {
+    /// Their number.
+    pub bytes: usize,
+    /// Share of a miss's time that a hit saves: fetching, without decoding.
+    pub saves: f64,
+}
+
+impl SegmentRequest {
+    /// The key of its stored bytes, if it has them.
+    fn stored_key(&self) -> Option<SegmentKey> {
+        self.stored.and_then(|_| self.key.in_representation(Representation::Stored))
+    }
 }
 
 /// The cache's answer for one requested segment.
@@ -29,6 +47,13 @@ pub struct SegmentRequest {
 pub enum Access {
     /// Cached, and pinned until the answer is dropped.
     Hit(PinnedSegment),
+    /// Cached as stored bytes, and admitted to be kept decoded: [`SegmentCache::promote`].
+    Decode {
+        /// The stored bytes, pinned.
+        stored: PinnedSegment,
+        /// The load of the decoded column.
+        load: LoadShare,
+    },
     /// Not cached yet, but admitted, for this query or for another: one of them has to load it.
     Load(LoadShare),
     /// Not cached and not admitted.
@@ -57,7 +82,7 @@ pub struct SegmentInfo {
     pub bytes: usize,
     /// Rows.
     pub rows: usize,
-    /// Its uses, with the modelled and the measured seconds of a miss.
+    /// Its uses, with the modelled and the measured seconds of a miss, in whatever representation.
     pub uses: SegmentUse,
     /// The policy's current score for them.
     pub benefit: f64,
@@ -92,11 +117,16 @@ impl SegmentCache {
             let mut last = LastObject::default();
             let mut answer = |request: &SegmentRequest| {
                 let slot = state.slot_of(&request.key, &mut last);
-                state.record(slot, request.miss_seconds);
-                let answer = held(state, slot);
+                state.record(slot, request.miss_seconds, 1.0);
+                let stored = request.stored_key().zip(Form::stored(request)).map(|(key, form)| {
+                    let stored = state.slot_of(&key, &mut last);
+                    state.record(stored, request.miss_seconds, form.saves);
+                    stored
+                });
+                let answer = held_in_any(state, slot, stored);
                 match answer {
                     Access::Missing => state.counters.misses += 1,
-                    Access::Hit(_) | Access::Load(_) => state.counters.hits += 1,
+                    Access::Hit(_) | Access::Decode { .. } | Access::Load(_) => state.counters.hits += 1,
                 }
                 answer
             };
@@ -129,19 +159,22 @@ impl SegmentCache {
         }
         self.locked(|state| {
             let mut last = LastObject::default();
+            let mut ample = state.ample();
             let mut asked = vec![];
             for (group, (requests, answers)) in groups.iter().zip(accesses.iter()).enumerate() {
                 let is_wanted = wanted.get(group).copied().unwrap_or(false);
                 for (position, request) in requests.iter().enumerate() {
                     let missing = is_wanted && answers.get(position).is_some_and(is_missing);
-                    let slot = match missing {
-                        true => Some(state.slot_of(&request.key, &mut last)),
-                        false => state.index.find(&request.key, &mut last),
-                    };
-                    if let Some(slot) = slot {
+                    let [slot, stored] = [Some(request.key.clone()), request.stored_key()].map(|key| {
+                        let key = key?;
+                        let slot = match missing {
+                            true => Some(state.slot_of(&key, &mut last)),
+                            false => state.index.find(&key, &mut last),
+                        }?;
                         state.abandon_if_dropped(slot);
-                    }
-                    asked.push(Asked { request, group, slot, missing });
+                        Some(slot)
+                    });
+                    asked.push(state.asked(request, group, (slot, stored), missing, &mut ample));
                 }
             }
             let plan = state.plan(groups.len(), &asked, false);
@@ -150,26 +183,78 @@ impl SegmentCache {
             let mut admitted = asked.iter().filter(|asked| asked.missing).filter(whole).peekable();
             for (group, answers) in accesses.iter_mut().enumerate() {
                 for answer in answers.iter_mut().filter(|answer| is_missing(answer)) {
-                    let Some(Asked { slot: Some(slot), request, .. }) = admitted.next_if(|asked| asked.group == group)
+                    let Some(Asked { slot: Some(slot), form, .. }) = admitted.next_if(|asked| asked.group == group)
                     else {
                         break;
                     };
-                    *answer = self.load(state, *slot, request.bytes);
+                    *answer = self.load(state, *slot, *form);
                 }
             }
             plan.evictions.len()
         })
     }
 
-    /// By group, which segments are cached. Counts, pins and admits nothing.
-    pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
+    /// Makes room for columns to be kept decoded that are cached as stored bytes, in the `wanted` groups: those that will
+    /// be decoded anyway. Returns the number of segments evicted.
+    ///
+    /// `accesses` are answers for the same `groups`. Where what decoding saves per additional byte is worth more than what
+    /// would have to go, [`Access::Hit`] becomes [`Access::Decode`], or a hit of the decoded column where another query has
+    /// decoded it meanwhile. Once it is complete, its stored bytes are the first to be evicted.
+    pub fn promote(
+        self: &Arc<Self>,
+        groups: &[Vec<SegmentRequest>],
+        accesses: &mut [Vec<Access>],
+        wanted: &[bool],
+    ) -> usize {
+        self.locked(|state| {
+            let before = state.counters.evictions;
+            let mut last = LastObject::default();
+            // A column of no higher rank that takes no less room will not find it either.
+            let mut refused: Option<(Rank, usize)> = None;
+            let groups = groups.iter().zip(accesses).zip(wanted).filter(|(_, wanted)| **wanted);
+            for (request, access) in groups.flat_map(|((requests, accesses), _)| requests.iter().zip(accesses)) {
+                let (Access::Hit(held), Some(form)) = (&*access, Form::stored(request)) else { continue };
+                if held.stored().is_none() {
+                    continue;
+                }
+                let slot = state.slot_of(&request.key, &mut last);
+                match held_in_any(state, slot, None) {
+                    Access::Missing => {}
+                    Access::Load(_) => continue,
+                    decoded @ (Access::Hit(_) | Access::Decode { .. }) => {
+                        *access = decoded;
+                        continue;
+                    }
+                }
+                let rank = state.step_rank(slot, request, form);
+                if refused.is_some_and(|(refused, bytes)| rank <= refused && request.bytes >= bytes) {
+                    continue;
+                }
+                if state.make_room(request.bytes, rank) {
+                    let stored = held.clone();
+                    if let Access::Load(load) = self.load(state, slot, Form::of(request)) {
+                        *access = Access::Decode { stored, load };
+                    }
+                } else {
+                    refused = Some((rank, request.bytes));
+                }
+            }
+            (state.counters.evictions - before) as usize
+        })
+    }
+
+    /// By group, in which representation segments are cached. Counts, pins and admits nothing.
+    pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<Option<Representation>>> {
         self.locked(|state| {
             let mut last = LastObject::default();
-            let mut is_cached = |request: &SegmentRequest| {
-                let slot = state.index.find(&request.key, &mut last).and_then(|slot| state.slots.get(slot));
-                slot.is_some_and(|slot| matches!(slot.residency, Residency::Cached { .. }))
+            let mut cached = |key: &SegmentKey| {
+                let slot = state.index.find(key, &mut last).and_then(|slot| state.slots.get(slot));
+                slot.filter(|slot| slot.is_cached()).map(|_| key.kind.representation())
             };
-            groups.iter().map(|group| group.iter().map(&mut is_cached).collect()).collect()
+            let mut representation = |request: &SegmentRequest| {
+                cached(&request.key).or_else(|| request.stored_key().and_then(|key| cached(&key)))
+            };
+            groups.iter().map(|group| group.iter().map(&mut representation).collect()).collect()
         })
     }
 
@@ -190,10 +275,13 @@ impl SegmentCache {
     pub fn would_admit(&self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
         self.locked(|state| {
             let mut last = LastObject::default();
+            let mut ample = state.ample();
             let asked: Vec<Asked<'_>> = requests(groups)
                 .map(|(group, request)| {
                     let slot = state.index.find(&request.key, &mut last);
-                    Asked { request, group, slot, missing: wanted.get(group).copied().unwrap_or(false) }
+                    let stored = request.stored_key().and_then(|key| state.index.find(&key, &mut last));
+                    let missing = wanted.get(group).copied().unwrap_or(false);
+                    state.asked(request, group, (slot, stored), missing, &mut ample)
                 })
                 .collect();
             let plan = state.plan(groups.len(), &asked, true);
@@ -208,9 +296,12 @@ impl SegmentCache {
         self.locked(|state| {
             let mut last = LastObject::default();
             for (key, seconds) in misses.iter().filter(|(_, seconds)| seconds.is_finite() && *seconds >= 0.0) {
-                let slot = state.index.find(key, &mut last);
-                if let Some(slot) = slot.and_then(|slot| state.slots.get_mut(slot)) {
-                    slot.uses.measured_seconds = Some(*seconds);
+                let stored = key.in_representation(Representation::Stored);
+                for key in [Some(*key), stored.as_ref()].into_iter().flatten() {
+                    let slot = state.index.find(key, &mut last);
+                    if let Some(slot) = slot.and_then(|slot| state.slots.get_mut(slot)) {
+                        slot.uses.measured_seconds = Some(*seconds);
+                    }
                 }
             }
         });
@@ -257,6 +348,11 @@ impl SegmentCache {
         });
     }
 
+    /// Whether the policy compares representations of a column ([`Policy::weighs_bytes`]).
+    pub fn weighs_bytes(&self) -> bool {
+        self.state.lock().policy.weighs_bytes()
+    }
+
     /// Drops every segment that no query is reading, and all remembered uses.
     pub fn clear(&self) {
         self.locked(State::clear);
@@ -301,7 +397,7 @@ impl SegmentCache {
                     bytes: segment.bytes,
                     rows: segment.rows,
                     uses: slot.uses,
-                    benefit: state.policy.benefit(slot.candidate(segment.bytes), state.tick),
+                    benefit: slot.candidate(segment.bytes).benefit(state.policy.as_ref(), state.tick),
                     pinned: segment.is_pinned(),
                 }),
                 _ => None,
@@ -310,14 +406,14 @@ impl SegmentCache {
     }
 
     /// Finds a segment of an admitted partition that was missing, or begins its load.
-    fn load(self: &Arc<Self>, state: &mut State, slot: SlotId, bytes: usize) -> Access {
+    fn load(self: &Arc<Self>, state: &mut State, slot: SlotId, form: Form) -> Access {
         let held = held(state, slot);
         // The plan has made room.
-        if !matches!(held, Access::Missing) || state.room() < signed(bytes) {
+        if !matches!(held, Access::Missing) || state.room() < signed(form.bytes) {
             return held;
         }
-        let load = Arc::new(Load::new(Arc::downgrade(self), slot));
-        state.begin_load(&load, bytes);
+        let load = Arc::new(Load::new(Arc::downgrade(self), slot, form.representation));
+        state.begin_load(&load, form.bytes);
         Access::Load(LoadShare { load })
     }
 
@@ -346,6 +442,18 @@ impl SegmentCache {
         };
         drop(freed);
         result
+    }
+}
+
+/// A pin on a column that is cached in either representation, rather than a share in a load of it.
+fn held_in_any(state: &mut State, decoded: SlotId, stored: Option<SlotId>) -> Access {
+    let first = held(state, decoded);
+    match (first, stored) {
+        (first @ (Access::Hit(_) | Access::Decode { .. }), _) | (first, None) => first,
+        (first, Some(stored)) => match (held(state, stored), first) {
+            (hit @ Access::Hit(_), _) | (hit, Access::Missing) => hit,
+            (_, first) => first,
+        },
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
-use crate::key::{Decoding, ObjectKey, SegmentKey};
+use crate::key::{Decoding, ObjectKey, SegmentKey, SegmentKind};
 use crate::slots::SlotId;
 
 /// Number of an object version that has slots.
@@ -32,15 +32,15 @@ struct Object {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Position {
     partition: PartitionRange,
-    column: Arc<str>,
+    kind: SegmentKind,
     decoding: Decoding,
 }
 
 impl Position {
     fn of(key: &SegmentKey) -> Self {
         // All parts of a key except its object: the compiler reports a part added to keys that is missing here.
-        let SegmentKey { object: _, partition, column, decoding } = key;
-        Self { partition: *partition, column: Arc::clone(column), decoding: *decoding }
+        let SegmentKey { object: _, partition, kind, decoding } = key;
+        Self { partition: *partition, kind: kind.clone(), decoding: *decoding }
     }
 }
 

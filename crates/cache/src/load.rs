@@ -7,14 +7,17 @@ use arrow::array::{Array, ArrayRef};
 use tokio::sync::watch;
 
 use crate::SegmentCache;
-use crate::segment::{PinnedSegment, Segment};
+use crate::key::Representation;
+use crate::segment::{Contents, PinnedSegment, Segment};
 use crate::slots::SlotId;
+use crate::stored::StoredColumn;
 
 /// One load, shared by all queries that want its segment.
 #[derive(Debug)]
 pub(crate) struct Load {
     cache: Weak<SegmentCache>,
     pub(crate) slot: SlotId,
+    representation: Representation,
     /// Whether a query has claimed the load.
     claimed: AtomicBool,
     done: watch::Sender<Progress>,
@@ -29,8 +32,9 @@ enum Progress {
 }
 
 impl Load {
-    pub(crate) fn new(cache: Weak<SegmentCache>, slot: SlotId) -> Self {
-        Self { cache, slot, claimed: AtomicBool::new(false), done: watch::Sender::new(Progress::Underway) }
+    pub(crate) fn new(cache: Weak<SegmentCache>, slot: SlotId, representation: Representation) -> Self {
+        let done = watch::Sender::new(Progress::Underway);
+        Self { cache, slot, representation, claimed: AtomicBool::new(false), done }
     }
 }
 
@@ -77,6 +81,11 @@ pub struct LoadTicket {
 }
 
 impl LoadTicket {
+    /// What is to be loaded: arrays for [`LoadTicket::complete`], or bytes for [`LoadTicket::complete_stored`].
+    pub fn representation(&self) -> Representation {
+        self.load.representation
+    }
+
     /// Reserves at least `bytes` for the segment while it is loaded; returns `false` and keeps the reservation if less
     /// beneficial segments cannot give that much.
     pub fn reserve(&self, bytes: usize) -> bool {
@@ -88,7 +97,16 @@ impl LoadTicket {
     /// lowered, or if its table or object version was removed meanwhile.
     pub fn complete(self, mut chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
         chunks.retain(|chunk| !chunk.is_empty());
-        let segment = Arc::new(Segment::new(chunks, Weak::clone(&self.load.cache), self.load.slot));
+        self.finish(Contents::Decoded(chunks.into_boxed_slice()))
+    }
+
+    /// The same for a column's stored bytes.
+    pub fn complete_stored(self, column: StoredColumn) -> (PinnedSegment, bool) {
+        self.finish(Contents::Stored(column))
+    }
+
+    fn finish(self, contents: Contents) -> (PinnedSegment, bool) {
+        let segment = Arc::new(Segment::new(contents, Weak::clone(&self.load.cache), self.load.slot));
         let pinned = PinnedSegment::new(Arc::clone(&segment));
         let kept = self.load.cache.upgrade().is_some_and(|cache| cache.complete(&self.load, &segment));
         // Waiters get the column even if the cache has no room for it: they requested it.

@@ -6,17 +6,44 @@ use std::sync::{Arc, Weak};
 use arrow::array::{Array, ArrayRef};
 
 use crate::slots::SlotId;
+use crate::stored::StoredColumn;
 use crate::{SegmentCache, column_bytes};
 
-/// A column in memory, in the chunks in which it was decoded.
-///
-/// It stays in chunks because operators that buffer batches (a sort, a join's build side) are charged for every buffer
-/// that a batch refers to, whole: batches cut from one large array would each cost as much as the column.
+/// What a segment holds.
+#[derive(Debug)]
+pub(crate) enum Contents {
+    /// A column or an answer in the chunks in which it was decoded.
+    ///
+    /// It stays in chunks because operators that buffer batches (a sort, a join's build side) are charged for every
+    /// buffer that a batch refers to, whole: batches cut from one large array would each cost as much as the column.
+    Decoded(Box<[ArrayRef]>),
+    /// A column as it is stored.
+    Stored(StoredColumn),
+}
+
+impl Contents {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Decoded(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
+            Self::Stored(column) => column.rows(),
+        }
+    }
+
+    /// Memory that is kept alive.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Decoded(chunks) => column_bytes(chunks),
+            Self::Stored(column) => column.bytes(),
+        }
+    }
+}
+
+/// A segment in memory.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) chunks: Box<[ArrayRef]>,
+    contents: Contents,
     pub(crate) rows: usize,
-    /// Memory that the chunks keep alive.
+    /// Memory that the contents keep alive.
     pub(crate) bytes: usize,
     /// Twice the number of readers, plus one if the last of them must report its end to the cache.
     readers: AtomicUsize,
@@ -30,15 +57,8 @@ const READER: usize = 2;
 const REPORTS: usize = 1;
 
 impl Segment {
-    pub(crate) fn new(chunks: Vec<ArrayRef>, cache: Weak<SegmentCache>, slot: SlotId) -> Self {
-        Self {
-            rows: chunks.iter().map(|chunk| chunk.len()).sum(),
-            bytes: column_bytes(&chunks),
-            chunks: chunks.into_boxed_slice(),
-            readers: AtomicUsize::new(0),
-            cache,
-            slot,
-        }
+    pub(crate) fn new(contents: Contents, cache: Weak<SegmentCache>, slot: SlotId) -> Self {
+        Self { rows: contents.rows(), bytes: contents.bytes(), contents, readers: AtomicUsize::new(0), cache, slot }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -74,12 +94,24 @@ impl PinnedSegment {
         Self { segment }
     }
 
-    /// The column's values: arrays for consecutive rows of the partition, none of them empty.
+    /// Its values: arrays for consecutive rows of the partition, none of them empty. There are none if it holds
+    /// [stored bytes](PinnedSegment::stored).
     pub fn chunks(&self) -> &[ArrayRef] {
-        &self.segment.chunks
+        match &self.segment.contents {
+            Contents::Decoded(chunks) => chunks,
+            Contents::Stored(_) => &[],
+        }
     }
 
-    /// Rows of all chunks.
+    /// Its stored bytes; `None` if it is decoded.
+    pub fn stored(&self) -> Option<&StoredColumn> {
+        match &self.segment.contents {
+            Contents::Decoded(_) => None,
+            Contents::Stored(column) => Some(column),
+        }
+    }
+
+    /// Its rows.
     pub fn rows(&self) -> usize {
         self.segment.rows
     }

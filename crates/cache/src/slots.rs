@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use crate::index::ObjectId;
 use crate::key::SegmentKey;
 use crate::load::Load;
-use crate::policy::{Candidate, Rank, SegmentUse};
+use crate::policy::{Candidate, Policy, Rank, SegmentUse};
 use crate::segment::Segment;
 
 /// Number of a slot. It is reused only after its segment has left.
@@ -18,6 +18,10 @@ pub(crate) struct Slot {
     pub(crate) key: SegmentKey,
     pub(crate) object: ObjectId,
     pub(crate) uses: SegmentUse,
+    /// Share of a miss's time that a hit saves, as of the last lookup, while it is not `spare`.
+    pub(crate) saves: f64,
+    /// Whether it holds the stored bytes of a column that is cached decoded as well.
+    pub(crate) spare: bool,
     pub(crate) residency: Residency,
     /// Whether its table or object was removed: no lookup finds it, and it goes as soon as its load or last reader
     /// ends.
@@ -25,9 +29,22 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// The rank of its cached segment; `None` if none is.
+    pub(crate) fn rank(&self, policy: &dyn Policy) -> Option<Rank> {
+        match &self.residency {
+            Residency::Cached { segment, .. } => Some(self.candidate(segment.bytes).rank(policy)),
+            Residency::Absent { .. } | Residency::Loading { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_cached(&self) -> bool {
+        matches!(self.residency, Residency::Cached { .. })
+    }
+
     /// Its segment, or a segment of this size to be, for a policy to score.
     pub(crate) fn candidate(&self, bytes: usize) -> Candidate<'_> {
-        Candidate { key: &self.key, uses: &self.uses, bytes }
+        let share = if self.spare { 0.0 } else { self.saves };
+        Candidate { key: &self.key, uses: &self.uses, bytes, share }
     }
 }
 

@@ -10,6 +10,7 @@
 //! - `remembered` holds each `Absent` slot
 //! - the index finds each slot that is not removed
 //! - a slot with a pin is never removed by eviction
+//! - a slot of stored bytes is `spare` if and only if the same column is `Cached` decoded
 //! - the counters only grow
 
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use std::sync::Arc;
 use crate::admission::signed;
 use crate::cache::CacheCounters;
 use crate::index::{LastObject, SegmentIndex};
-use crate::key::SegmentKey;
+use crate::key::{Representation, SegmentKey};
 use crate::load::Load;
 use crate::order::LazyOrder;
-use crate::policy::{Candidate, Policy, Rank, SegmentUse};
+use crate::policy::{Policy, Rank, SegmentUse};
 use crate::segment::Segment;
 use crate::slots::{Place, Residency, Slot, SlotId, Slots};
 
@@ -89,29 +90,62 @@ impl State {
         }
         let (object, key) = self.index.object_of(key);
         let residency = Residency::Absent { listed: self.tick };
-        let uses = SegmentUse::default();
-        let id = self.slots.insert(Slot { key: key.clone(), object, uses, residency, removed: false });
+        let (key_of_slot, uses) = (key.clone(), SegmentUse::default());
+        let slot = Slot { key: key_of_slot, object, uses, saves: 1.0, spare: false, residency, removed: false };
+        let id = self.slots.insert(slot);
         self.index.insert(object, &key, id);
         self.remembered.insert((self.tick, id), id);
         id
     }
 
-    /// Records an access now, which would take `miss_seconds` as a miss.
-    pub(crate) fn record(&mut self, id: SlotId, miss_seconds: f64) {
+    /// Records an access now, which would take `miss_seconds` as a miss, and of which a hit saves the share `saves`.
+    pub(crate) fn record(&mut self, id: SlotId, miss_seconds: f64, saves: f64) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
         slot.uses.record(self.tick, miss_seconds);
         slot.uses.inflation = self.inflation;
-        // A rank that grew is updated when eviction reaches this slot.
-        if let Residency::Cached { segment, queued: Some(place), .. } = &mut slot.residency {
-            let rank = self.policy.rank(Candidate { key: &slot.key, uses: &slot.uses, bytes: segment.bytes });
-            if rank < place.0 {
-                self.victims.remove(place);
-                place.0 = rank;
-                self.victims.insert(*place, id);
-            }
+        slot.saves = saves;
+        self.sink(id);
+    }
+
+    /// Moves a cached segment forward in the eviction order if its rank has become lower. One that grew is updated when
+    /// eviction reaches the slot.
+    fn sink(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        let rank = slot.rank(self.policy.as_ref());
+        if let (Some(rank), Residency::Cached { queued: Some(place), .. }) = (rank, &mut slot.residency)
+            && rank < place.0
+        {
+            self.victims.remove(place);
+            place.0 = rank;
+            self.victims.insert(*place, id);
         }
+    }
+
+    /// The slot of the same column in another representation.
+    fn other_of(&self, id: SlotId) -> Option<SlotId> {
+        let slot = self.slots.get(id).filter(|slot| !slot.removed)?;
+        let other = slot.key.in_representation(slot.key.kind.representation().other())?;
+        self.index.find(&other, &mut LastObject::default())
+    }
+
+    /// Notes for the column of a slot that became cached or left whether its stored bytes are spare now.
+    fn note_spare(&mut self, id: SlotId) {
+        let other = self.other_of(id);
+        let is_stored = |slot: &Slot| slot.key.kind.representation() == Representation::Stored;
+        let (stored, decoded) = match self.slots.get(id).is_some_and(is_stored) {
+            true => (Some(id), other),
+            false => (other, Some(id)),
+        };
+        let spare = decoded.and_then(|decoded| self.slots.get(decoded)).is_some_and(Slot::is_cached);
+        let Some(stored) = stored else { return };
+        if let Some(slot) = self.slots.get_mut(stored) {
+            slot.spare = spare;
+        }
+        self.sink(stored);
     }
 
     /// Bytes that may still be admitted; negative while the limit is below the bytes held.
@@ -122,16 +156,17 @@ impl State {
     /// Takes the least beneficial unpinned segment out of the eviction order.
     pub(crate) fn take_victim(&mut self) -> Option<Victim> {
         while let Some((mut place, id)) = self.victims.pop_first() {
-            let Some(Slot { key, uses, residency: Residency::Cached { segment, queued, .. }, .. }) =
-                self.slots.get_mut(id)
-            else {
+            let Some(slot) = self.slots.get_mut(id) else {
+                continue;
+            };
+            let rank = slot.rank(self.policy.as_ref());
+            let (Some(rank), Residency::Cached { segment, queued, .. }) = (rank, &mut slot.residency) else {
                 continue;
             };
             if segment.report_unpinned() {
                 *queued = None;
                 continue;
             }
-            let rank = self.policy.rank(Candidate { key, uses, bytes: segment.bytes });
             if rank == place.0 {
                 return Some(Victim { place, slot: id, bytes: segment.bytes });
             }
@@ -153,10 +188,11 @@ impl State {
         if self.policy.inflates()
             && let Some(slot) = self.slots.get(victim.slot)
         {
-            let candidate = Candidate { key: &slot.key, uses: &slot.uses, bytes: victim.bytes };
-            self.inflation = self.inflation.max(self.policy.benefit(candidate, self.tick));
+            let benefit = slot.candidate(victim.bytes).benefit(self.policy.as_ref(), self.tick);
+            self.inflation = self.inflation.max(benefit);
         }
         self.release(victim.slot);
+        self.note_spare(victim.slot);
         self.list(victim.slot);
         self.counters.evictions += 1;
     }
@@ -242,7 +278,8 @@ impl State {
         if more == 0 {
             return true;
         }
-        let rank = self.slots.get(load.slot).map(|slot| self.policy.rank(slot.candidate(bytes))).unwrap_or_default();
+        let policy = self.policy.as_ref();
+        let rank = self.slots.get(load.slot).map(|slot| slot.candidate(bytes).rank(policy)).unwrap_or_default();
         if !self.make_room(more, rank) {
             return false;
         }
@@ -265,7 +302,7 @@ impl State {
         let Some(slot) = self.slots.get(load.slot) else {
             return false;
         };
-        let rank = self.policy.rank(slot.candidate(segment.bytes));
+        let rank = slot.candidate(segment.bytes).rank(self.policy.as_ref());
         if slot.removed || !self.make_room(segment.bytes, rank) {
             self.list(load.slot);
             return false;
@@ -279,12 +316,13 @@ impl State {
             self.resident += segment.bytes;
             self.bytes_max = self.bytes_max.max(self.resident + self.reserved);
         }
+        self.note_spare(load.slot);
         true
     }
 
     /// Evicts segments of a lower rank until there is room for `bytes`, or none if that is not enough; returns whether
     /// there is room.
-    fn make_room(&mut self, bytes: usize, rank: Rank) -> bool {
+    pub(crate) fn make_room(&mut self, bytes: usize, rank: Rank) -> bool {
         let mut room = self.room();
         let mut taken = vec![];
         while room < signed(bytes)
@@ -318,10 +356,11 @@ impl State {
     /// Called when the last reader of a segment that eviction or removal found pinned has ended.
     pub(crate) fn unpinned(&mut self, segment: &Arc<Segment>) {
         let id = segment.slot;
-        let Some(Slot {
-            key, uses, residency: Residency::Cached { segment: known, queued, admission }, removed, ..
-        }) = self.slots.get_mut(id)
-        else {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        let rank = slot.rank(self.policy.as_ref()).unwrap_or_default();
+        let Slot { residency: Residency::Cached { segment: known, queued, admission }, removed, .. } = slot else {
             return;
         };
         // Another reader may have begun meanwhile, and will be the last.
@@ -334,7 +373,7 @@ impl State {
             self.list(id);
             return;
         }
-        let place = (self.policy.rank(Candidate { key, uses, bytes: segment.bytes }), *admission);
+        let place = (rank, *admission);
         *queued = Some(place);
         self.victims.insert(place, id);
         self.shrink();
@@ -380,6 +419,7 @@ impl State {
             if let Some(slot) = self.slots.get_mut(id) {
                 slot.uses = SegmentUse::default();
             }
+            self.note_spare(id);
         }
         self.rank_anew();
     }
@@ -403,10 +443,12 @@ impl State {
         self.victims = LazyOrder::default();
         let ids: Vec<SlotId> = self.slots.iter().map(|(id, _)| id).collect();
         for id in ids {
-            if let Some(Slot { key, uses, residency: Residency::Cached { segment, queued: Some(place), .. }, .. }) =
-                self.slots.get_mut(id)
-            {
-                place.0 = self.policy.rank(Candidate { key, uses, bytes: segment.bytes });
+            let Some(slot) = self.slots.get_mut(id) else {
+                continue;
+            };
+            let rank = slot.rank(self.policy.as_ref());
+            if let (Some(rank), Residency::Cached { queued: Some(place), .. }) = (rank, &mut slot.residency) {
+                place.0 = rank;
                 self.victims.insert(*place, id);
             }
         }

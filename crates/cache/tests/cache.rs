@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
     Access, Candidate, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy,
-    REMEMBERED_MAX, SegmentCache, SegmentKey, SegmentRequest, SegmentUse, Wlfu, array_bytes,
+    REMEMBERED_MAX, Representation, SegmentCache, SegmentKey, SegmentKind, SegmentRequest, SegmentUse, Wlfu,
+    array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 use thermocline_replay::random::Random;
@@ -20,7 +21,7 @@ fn key_of(object: &Arc<ObjectKey>, partition: u32, column: &str) -> SegmentKey {
     SegmentKey {
         object: Arc::clone(object),
         partition: PartitionRange::RowGroups { start: partition, end: partition + 1 },
-        column: column.into(),
+        kind: SegmentKind::column(column),
         decoding: Decoding::of(&"Int64"),
     }
 }
@@ -34,7 +35,7 @@ fn column(rows: usize) -> ArrayRef {
 }
 
 fn request(partition: u32, name: &str, rows: usize) -> SegmentRequest {
-    SegmentRequest { key: key(partition, name), bytes: array_bytes(&column(rows)), miss_seconds: 0.0 }
+    SegmentRequest { key: key(partition, name), bytes: array_bytes(&column(rows)), miss_seconds: 0.0, stored: None }
 }
 
 fn claimed(access: Access) -> LoadTicket {
@@ -61,7 +62,7 @@ fn touch(cache: &Arc<SegmentCache>, group: &[(u32, &str, usize)]) -> String {
         .drain(..)
         .zip(group)
         .map(|(access, (_, _, rows))| match access {
-            Access::Hit(_) => 'h',
+            Access::Hit(_) | Access::Decode { .. } => 'h',
             Access::Missing => 'm',
             load => {
                 claimed(load).complete(vec![column(*rows)]);
@@ -85,10 +86,37 @@ fn segments_are_loaded_once_and_then_hit() {
     assert_eq!((counters.hits, counters.misses, counters.admissions, counters.evictions), (2, 3, 3, 0));
 }
 
+#[test]
+fn a_column_is_not_an_answer_of_the_same_name() {
+    let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
+    let of_kind = |kind: SegmentKind| {
+        let key = SegmentKey { kind, ..key(0, "") };
+        SegmentRequest { key, bytes: size(10), miss_seconds: 0.0, stored: None }
+    };
+    let digest = "0f".repeat(32);
+    let kinds = [SegmentKind::column(format!("answer {digest}")), SegmentKind::Answer(digest.as_str().into())];
+    for kind in &kinds {
+        let (mut accesses, _) = ask(&cache, &[vec![of_kind(kind.clone())]]);
+        claimed(accesses.remove(0).remove(0)).complete(vec![column(10)]);
+    }
+    let segments = cache.segments();
+    let mut keys: Vec<String> = segments.iter().map(|segment| segment.key.to_string()).collect();
+    keys.sort();
+    assert_eq!(
+        keys,
+        [
+            format!(r#""t" "t/0.parquet" row groups 0..1 "answer {digest}""#),
+            format!(r#""t" "t/0.parquet" row groups 0..1 answer {digest}"#),
+        ]
+    );
+    let of_answer = segments.iter().find(|segment| segment.key.kind.name() == "answer").unwrap();
+    assert_eq!((of_answer.key.kind.column_name(), of_answer.key.kind.fragment()), (None, Some(digest.as_str())));
+}
+
 /// Answers as text: hit, load or missing.
 fn letters(accesses: &[Vec<Access>]) -> Vec<String> {
     let letter = |access: &Access| match access {
-        Access::Hit(_) => 'h',
+        Access::Hit(_) | Access::Decode { .. } => 'h',
         Access::Load(_) => 'l',
         Access::Missing => 'm',
     };
@@ -162,7 +190,7 @@ fn explaining_changes_nothing() {
     let groups = [vec![request(0, "a", 10), request(0, "b", 10)], vec![request(1, "a", 2000)], vec![]];
     let before = (cache.bytes(), cache.counters(), cache.remembered());
     for _ in 0..3 {
-        assert_eq!(cache.peek(&groups), [vec![true, false], vec![false], vec![]]);
+        assert_eq!(cache.peek(&groups), [vec![Some(Representation::Decoded), None], vec![None], vec![]]);
         assert_eq!(cache.would_admit(&groups, &[true, true, true]), [true, false, true]);
         assert_eq!(cache.would_admit(&groups, &[true]), [true, false, false]);
     }
@@ -315,7 +343,8 @@ fn a_load_grows_its_reservation_where_there_is_room() {
 /// Loads one segment of each object, two of the first.
 fn fill(cache: &Arc<SegmentCache>, objects: &[&Arc<ObjectKey>]) -> Vec<SegmentRequest> {
     let keys = objects.iter().map(|object| key_of(object, 0, "a")).chain([key_of(objects[0], 1, "b")]);
-    let requests: Vec<_> = keys.map(|key| SegmentRequest { key, bytes: size(10), miss_seconds: 0.0 }).collect();
+    let requests: Vec<_> =
+        keys.map(|key| SegmentRequest { key, bytes: size(10), miss_seconds: 0.0, stored: None }).collect();
     for access in ask(cache, std::slice::from_ref(&requests)).0.remove(0) {
         claimed(access).complete(vec![column(10)]);
     }
@@ -328,7 +357,9 @@ fn a_removed_table_object_or_version_leaves_and_nothing_else() {
     let [old, new] = ["1", "2"].map(|version| object("t", "0.parquet", version));
     let (beside, other) = (object("t", "1.parquet", "1"), object("u", "0.parquet", "1"));
     let requests = fill(&cache, &[&old, &new, &beside, &other]);
-    let cached = || cache.peek(std::slice::from_ref(&requests)).remove(0);
+    let cached = || {
+        cache.peek(std::slice::from_ref(&requests)).remove(0).into_iter().map(|held| held.is_some()).collect::<Vec<_>>()
+    };
     assert_eq!(cached(), [true; 5]);
     cache.remove_version("t", &old.object, &old.version);
     assert_eq!(cached(), [false, true, true, true, false]);
@@ -415,7 +446,7 @@ fn ranks_order_segments_as_benefits_do_at_any_time() {
             tick += 1 + random.below(FREQUENCY_HALF_LIFE / 2) * random.below(4);
             let (uses, bytes, miss_seconds) = &mut segments[random.below(10) as usize];
             let ranks = |uses: SegmentUse| {
-                policies.map(|policy| policy.rank(Candidate { key: &key, uses: &uses, bytes: *bytes }))
+                policies.map(|policy| policy.rank(Candidate { key: &key, uses: &uses, bytes: *bytes, share: 1.0 }))
             };
             let before = ranks(*uses);
             uses.record(tick, *miss_seconds);
@@ -429,7 +460,7 @@ fn ranks_order_segments_as_benefits_do_at_any_time() {
             for policy in policies {
                 let candidate = |(uses, bytes, _): &'_ (SegmentUse, usize, f64)| (*uses, *bytes);
                 for (a, b) in segments.iter().map(candidate).zip(segments[1..].iter().map(candidate)) {
-                    let [a, b] = [&a, &b].map(|(uses, bytes)| Candidate { key: &key, uses, bytes: *bytes });
+                    let [a, b] = [&a, &b].map(|(uses, bytes)| Candidate { key: &key, uses, bytes: *bytes, share: 1.0 });
                     let ranks = policy.rank(a).cmp(&policy.rank(b));
                     let benefits = policy.benefit(a, now).total_cmp(&policy.benefit(b, now));
                     assert_eq!(ranks, benefits, "seed {seed}, {}: {a:?} {b:?}", policy.name());
@@ -507,8 +538,12 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
     let cache = SegmentCache::new(size(100), Arc::new(Lru));
     let look_up = |partitions: std::ops::Range<u32>| {
         let object = object("t", "t/0.parquet", "1");
-        let request =
-            |partition| SegmentRequest { key: key_of(&object, partition, "a"), bytes: 1 << 20, miss_seconds: 0.0 };
+        let request = |partition| SegmentRequest {
+            key: key_of(&object, partition, "a"),
+            bytes: 1 << 20,
+            miss_seconds: 0.0,
+            stored: None,
+        };
         let requests = partitions.map(request);
         drop(cache.access(&[requests.collect()]));
     };
@@ -571,7 +606,7 @@ fn the_limit_holds_under_random_work() {
                                 Claim::Load(ticket) => tickets.push(ticket),
                                 Claim::Wait(_) => {}
                             },
-                            Access::Missing => {}
+                            Access::Decode { .. } | Access::Missing => {}
                         }
                     }
                 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
     Access, Candidate, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy,
-    SegmentCache, SegmentKey, SegmentRequest, SegmentUse, Wlfu, array_bytes,
+    Representation, SegmentCache, SegmentKey, SegmentKind, SegmentRequest, SegmentUse, Wlfu, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 use thermocline_replay::random::Random;
@@ -44,7 +44,7 @@ impl Model {
     }
 
     fn benefit(&self, name: Name, uses: &SegmentUse, bytes: usize, now: u64) -> f64 {
-        self.policy.benefit(Candidate { key: &key(name), uses, bytes }, now)
+        self.policy.benefit(Candidate { key: &key(name), uses, bytes, share: 1.0 }, now)
     }
 
     /// Segments that may be evicted, least beneficial first.
@@ -190,7 +190,7 @@ impl Model {
 
 fn answer(access: &Access) -> Answer {
     match access {
-        Access::Hit(_) => Answer::Hit,
+        Access::Hit(_) | Access::Decode { .. } => Answer::Hit,
         Access::Load(_) => Answer::Load,
         Access::Missing => Answer::Missing,
     }
@@ -209,7 +209,7 @@ fn key(name: Name) -> SegmentKey {
             version: ObjectVersion::new("1"),
         }),
         partition: PartitionRange::RowGroups { start: u32::from(partition), end: u32::from(partition) + 1 },
-        column: column.to_string().into(),
+        kind: SegmentKind::column(column.to_string()),
         decoding: Decoding::of(&"Int64"),
     }
 }
@@ -283,12 +283,14 @@ fn compare(seed: u64) -> usize {
                     key: key(*name),
                     bytes: *bytes,
                     miss_seconds: miss_seconds(*name, tick),
+                    stored: None,
                 };
                 let requests: Vec<Vec<_>> = asked.iter().map(|group| group.iter().map(request).collect()).collect();
                 let wanted: Vec<bool> = asked.iter().map(|_| random.below(4) > 0).collect();
                 assert_eq!(cache.would_admit(&requests, &wanted), model.plan(&asked, &wanted, true).0, "{what}");
                 let is_cached = |(name, _): &(Name, usize)| model.cached.contains_key(name);
-                let cached: Vec<Vec<bool>> = asked.iter().map(|group| group.iter().map(is_cached).collect()).collect();
+                let is_cached = |segment: &(Name, usize)| is_cached(segment).then_some(Representation::Decoded);
+                let cached: Vec<Vec<_>> = asked.iter().map(|group| group.iter().map(is_cached).collect()).collect();
                 assert_eq!(cache.peek(&requests), cached, "{what}");
                 let mut expected = model.access(&asked);
                 let mut accesses = cache.access(&requests);
@@ -308,7 +310,7 @@ fn compare(seed: u64) -> usize {
                                     tickets.push((*name, ticket));
                                 }
                             }
-                            Access::Missing => {}
+                            Access::Decode { .. } | Access::Missing => {}
                         }
                     }
                 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
     Access, Belady, Candidate, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, ObjectKey, Policy, SegmentCache, SegmentKey,
-    SegmentRequest, SegmentUse, Wlfu, array_bytes, policy_named,
+    SegmentKind, SegmentRequest, SegmentUse, Wlfu, array_bytes, policy_named,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 use thermocline_replay::random::Random;
@@ -22,7 +22,7 @@ fn key_of(version: &str, partition: u32) -> SegmentKey {
     SegmentKey {
         object: Arc::new(ObjectKey { table: "t".into(), object, version: ObjectVersion::new(version) }),
         partition: PartitionRange::RowGroups { start: partition, end: partition + 1 },
-        column: "a".into(),
+        kind: SegmentKind::column("a"),
         decoding: Decoding::of(&"Int64"),
     }
 }
@@ -38,13 +38,13 @@ fn size() -> usize {
 /// Looks up segments of equal size and loads what is admitted; returns hits, loads, waits and misses as letters.
 fn touch(cache: &Arc<SegmentCache>, partitions: &[(u32, f64)]) -> String {
     let request = |(partition, miss_seconds): &(u32, f64)| {
-        vec![SegmentRequest { key: key(*partition), bytes: size(), miss_seconds: *miss_seconds }]
+        vec![SegmentRequest { key: key(*partition), bytes: size(), miss_seconds: *miss_seconds, stored: None }]
     };
     let groups: Vec<_> = partitions.iter().map(request).collect();
     let mut accesses = cache.access(&groups);
     cache.admit(&groups, &mut accesses, &vec![true; groups.len()]);
     let answer = |access| match access {
-        Access::Hit(_) => 'h',
+        Access::Hit(_) | Access::Decode { .. } => 'h',
         Access::Missing => 'm',
         Access::Load(share) => match share.claim() {
             Claim::Load(ticket) => {
@@ -94,7 +94,7 @@ fn nonsense_is_no_miss_cost() {
             uses.record(tick, seconds);
             assert!(uses.weight.is_finite() && uses.weight >= 0.0, "{seconds}: {uses:?}");
         }
-        let benefit = Wlfu.benefit(Candidate { key: &key(0), uses: &uses, bytes: 0 }, u64::MAX);
+        let benefit = Wlfu.benefit(Candidate { key: &key(0), uses: &uses, bytes: 0, share: 1.0 }, u64::MAX);
         assert!(benefit.is_finite() && benefit > 0.0, "{seconds}: {benefit}");
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
-    Access, Belady, Claim, Decoding, Gdsf, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, Wlfu,
-    array_bytes,
+    Access, Belady, Claim, Decoding, Gdsf, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentKind,
+    SegmentRequest, Wlfu, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 use thermocline_replay::random::Random;
@@ -22,10 +22,10 @@ fn request(partition: u32, column: u32, miss_seconds: f64) -> SegmentRequest {
     let key = SegmentKey {
         object: Arc::new(object),
         partition: PartitionRange::RowGroups { start: partition, end: partition + 1 },
-        column: column.to_string().into(),
+        kind: SegmentKind::column(column.to_string()),
         decoding: Decoding::of(&"Int64"),
     };
-    SegmentRequest { key, bytes: array_bytes(&values(partition, column)), miss_seconds }
+    SegmentRequest { key, bytes: array_bytes(&values(partition, column)), miss_seconds, stored: None }
 }
 
 fn values(partition: u32, column: u32) -> ArrayRef {
@@ -89,7 +89,7 @@ fn run(cache: &Arc<SegmentCache>, queries: &[Query]) -> Vec<u64> {
                 && let Claim::Load(ticket) = share.claim()
             {
                 let PartitionRange::RowGroups { start, .. } = request.key.partition else { panic!() };
-                ticket.complete(vec![values(start, request.key.column.parse().unwrap())]);
+                ticket.complete(vec![values(start, request.key.kind.column_name().unwrap().parse().unwrap())]);
             }
         }
     }

@@ -32,6 +32,10 @@ impl Policy for Gdsf {
         Rank::scaled(Self::benefit(candidate), 0)
     }
 
+    fn weighs_bytes(&self) -> bool {
+        true
+    }
+
     fn inflates(&self) -> bool {
         true
     }

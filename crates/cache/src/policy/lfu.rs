@@ -25,4 +25,8 @@ impl Policy for Lfu {
     fn rank(&self, candidate: Candidate<'_>) -> Rank {
         Rank::scaled(Self::per_byte(candidate), candidate.uses.epoch())
     }
+
+    fn weighs_bytes(&self) -> bool {
+        true
+    }
 }

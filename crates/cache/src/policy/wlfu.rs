@@ -30,4 +30,8 @@ impl Policy for Wlfu {
     fn rank(&self, candidate: Candidate<'_>) -> Rank {
         Rank::scaled(Self::per_byte(candidate), candidate.uses.epoch())
     }
+
+    fn weighs_bytes(&self) -> bool {
+        true
+    }
 }

@@ -15,9 +15,9 @@ use thermocline_storage::Content;
 use super::loading::Loading;
 use crate::query::ScanMetrics;
 
-/// The name under which the cache has the answers to a fragment, if they may be kept: `answer` and its digest. The
-/// same fragment always gives the same answer unless it calls a volatile function.
-pub(super) fn answer_name(fragment: &Fragment, encoded: &Content) -> Option<Arc<str>> {
+/// The digest under which the cache has the answers to a fragment, if they may be kept. The same fragment always gives
+/// the same answer unless it calls a volatile function.
+pub(super) fn answer_digest(fragment: &Fragment, encoded: &Content) -> Option<Arc<str>> {
     let mut is_stable = true;
     for operator in fragment.chain() {
         // The closure never fails.
@@ -26,7 +26,7 @@ pub(super) fn answer_name(fragment: &Fragment, encoded: &Content) -> Option<Arc<
             Ok(TreeNodeRecursion::Continue)
         });
     }
-    (is_stable && fragment.reduces()).then(|| format!("answer {}", encoded.digest()).into())
+    (is_stable && fragment.reduces()).then(|| encoded.digest().to_string().into())
 }
 
 /// The batches of a kept answer, of `schema`.
@@ -45,22 +45,23 @@ pub(super) fn batches(
 /// An answer on its way into the cache, as its batches pass.
 #[derive(Default)]
 pub(super) struct Keeping {
-    /// `None` once the cache had no room for it.
+    /// `None` once it was too large.
     loading: Option<Loading>,
     chunks: Vec<ArrayRef>,
+    bytes_max: usize,
 }
 
 impl Keeping {
-    /// Keeps the answer if it was admitted and nobody else is fetching it.
-    pub(super) fn new(access: Option<Access>) -> Self {
+    /// Keeps the answer if it was admitted, nobody else is fetching it, and it takes at most `bytes_max` bytes of memory.
+    pub(super) fn new(access: Option<Access>, bytes_max: usize) -> Self {
         let loading = match access {
             Some(Access::Load(share)) => match share.claim() {
                 Claim::Load(ticket) => Some(Loading::new(0, ticket, 0)),
                 Claim::Wait(_) => None,
             },
-            Some(Access::Hit(_) | Access::Missing) | None => None,
+            Some(Access::Hit(_) | Access::Decode { .. } | Access::Missing) | None => None,
         };
-        Self { loading, chunks: vec![] }
+        Self { loading, chunks: vec![], bytes_max }
     }
 
     /// Keeps a batch.
@@ -70,7 +71,7 @@ impl Keeping {
             return;
         }
         let chunk: ArrayRef = Arc::new(StructArray::from(batch.clone()));
-        match loading.add(&chunk) {
+        match loading.add(&chunk) && loading.bytes() <= self.bytes_max {
             true => self.chunks.push(chunk),
             false => (self.loading, self.chunks) = (None, vec![]),
         }

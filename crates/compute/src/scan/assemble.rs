@@ -1,17 +1,21 @@
 //! All needed columns of a partition: cached ones as they are, others from its stored bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
+use bytes::Bytes;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use futures::{StreamExt, TryStreamExt, stream};
-use thermocline_cache::{Access, Claim, CountedBuffers, LoadTicket, PinnedSegment};
+use thermocline_cache::{Access, Claim, CountedBuffers, LoadTicket, PinnedSegment, Representation, StoredColumn};
 use thermocline_catalog::{Partition, PlannedObject};
+use thermocline_formats::RangeSource;
 use thermocline_pushdown::wire::ErrorKind;
 use thermocline_pushdown::{NodeError, PushbackToken};
 
+use super::kept_source::KeptSource;
 use super::loading::Loading;
 use super::local::Columns;
 use super::run::{Batches, ScanRun};
@@ -22,20 +26,44 @@ use super::work::Work;
 ///
 /// Admitted columns are loaded whole before the first row is handed on: queries wait for them, and
 /// whoever takes our rows may be waiting for those queries. They take memory that the cache has
-/// reserved. Columns that are not admitted are decoded batch by batch, and held by nobody.
+/// reserved. Columns that are not kept decoded are decoded batch by batch, and held by nobody.
+///
+/// ```text
+///   admitted as stored bytes ---- fetch -----> cache --+
+///   cached as stored bytes ----------------------------+-- decode ---+
+///   admitted decoded ------------ fetch ---------------+             +--> whole columns --> cache --+
+///   cached decoded ---------------------------------------------------------------------------------+--> rows
+///   missing, or kept as stored bytes ------------------------ decode, batch by batch ---------------+
+/// ```
 pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<PushbackToken>) -> Result<Batches> {
     let Work { object, partition, segments, .. } = work;
     // Where a column is missing, one that another query loads is read again rather than waited for:
     // of text it costs no bytes, of Parquet it takes two queries at the same moment.
     let loads = !segments.iter().any(|access| matches!(access, Access::Missing));
     let mut columns: Vec<Option<PinnedSegment>> = vec![];
-    let (mut tickets, mut pending) = (vec![], vec![]);
+    let mut kept: Vec<PinnedSegment> = vec![];
+    let (mut stored_loads, mut decoded_loads, mut pending) = (vec![], vec![], vec![]);
     for (position, access) in segments.into_iter().enumerate() {
         columns.push(match access {
-            Access::Hit(segment) => Some(segment),
+            Access::Hit(segment) if segment.stored().is_none() => Some(segment),
+            Access::Hit(segment) => {
+                kept.push(segment);
+                None
+            }
+            Access::Decode { stored, load } => {
+                kept.push(stored);
+                // While another query decodes it, this one decodes it as well: nothing is fetched twice.
+                if let Claim::Load(ticket) = load.claim() {
+                    decoded_loads.push((position, ticket));
+                }
+                None
+            }
             Access::Load(share) if loads => {
                 match share.claim() {
-                    Claim::Load(ticket) => tickets.push((position, ticket)),
+                    Claim::Load(ticket) => match ticket.representation() {
+                        Representation::Stored => stored_loads.push((position, ticket)),
+                        Representation::Decoded => decoded_loads.push((position, ticket)),
+                    },
                     Claim::Wait(other) => pending.push((position, other)),
                 }
                 None
@@ -49,16 +77,27 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
         }
     };
     let mut rest = None;
-    if !tickets.is_empty() {
-        match load(run, &object, &partition, tickets, pushback.take()).await? {
-            Loaded::Whole(segments) => segments.into_iter().for_each(|(position, segment)| found(position, segment)),
-            Loaded::TooLarge(positions, batches) => rest = Some((positions, batches)),
+    if !stored_loads.is_empty() || !decoded_loads.is_empty() {
+        let mut source = with_kept(run.source(&object, pushback.take()), &kept, vec![]);
+        if !stored_loads.is_empty() {
+            let decoded = decoded_loads.iter().map(|(position, _)| *position);
+            source = fetched(run, (&object, &partition), source, stored_loads, decoded, &mut kept).await?;
+        }
+        if !decoded_loads.is_empty() {
+            match load(run, &object, &partition, decoded_loads, source).await? {
+                Loaded::Whole(segments) => {
+                    segments.into_iter().for_each(|(position, segment)| found(position, segment))
+                }
+                Loaded::TooLarge(positions, batches) => rest = Some((positions, batches)),
+            }
         }
     }
     for (position, pending) in pending {
         // A load that failed did so for reasons of its own, or for one that we will meet too.
-        if let Some(segment) = pending.wait().await {
-            found(position, segment);
+        match pending.wait().await {
+            Some(segment) if segment.stored().is_none() => found(position, segment),
+            Some(segment) => kept.push(segment),
+            None => {}
         }
     }
 
@@ -72,7 +111,10 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
     }
     let stored = match rest {
         Some((positions, batches)) if positions == missing => batches,
-        _ => run.segments(&object, &partition, &missing, pushback)?,
+        _ => {
+            let source = with_kept(run.source(&object, pushback), &kept, vec![]);
+            run.segments(source, &object, &partition, &missing)?
+        }
     };
     let beside = Beside {
         schema: Arc::clone(&run.input),
@@ -86,6 +128,44 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
     };
     Ok(stream::try_unfold(beside, |mut beside| async move { Ok(beside.next().await?.map(|batch| (batch, beside))) })
         .boxed())
+}
+
+/// The object of `source`, of which the stored bytes of columns in the cache and `fetched` ones are in memory.
+fn with_kept(source: Arc<dyn RangeSource>, kept: &[PinnedSegment], fetched: Vec<(u64, Bytes)>) -> Arc<dyn RangeSource> {
+    match kept.is_empty() && fetched.is_empty() {
+        true => source,
+        false => Arc::new(KeptSource::new(source, kept, fetched)),
+    }
+}
+
+/// Fetches columns of a partition with one request: those of `tickets`, whose stored bytes go to the cache and are added to
+/// `kept`, and those at the positions `others`. Returns the object with the bytes of all of them in memory.
+async fn fetched(
+    run: &ScanRun,
+    (object, partition): (&Arc<PlannedObject>, &Arc<Partition>),
+    source: Arc<dyn RangeSource>,
+    tickets: Vec<(usize, LoadTicket)>,
+    others: impl Iterator<Item = usize>,
+    kept: &mut Vec<PinnedSegment>,
+) -> Result<Arc<dyn RangeSource>> {
+    let positions: Vec<usize> = tickets.iter().map(|(position, _)| *position).chain(others).collect();
+    let ranges = run.ranges(&source, object, partition, &positions).await?;
+    let all: Vec<Range<u64>> = ranges.iter().flatten().cloned().collect();
+    let mut read = source.read(&all).await?.into_iter();
+    let mut tickets = tickets.into_iter();
+    let mut fetched = vec![];
+    for ranges in ranges {
+        let bytes: Vec<(u64, Bytes)> = ranges.iter().map(|range| range.start).zip(read.by_ref()).collect();
+        let Some((_, ticket)) = tickets.next() else {
+            fetched.extend(bytes);
+            continue;
+        };
+        let bytes = bytes.iter().map(|(offset, bytes)| (*offset, bytes.as_ref()));
+        let (segment, stays) = ticket.complete_stored(StoredColumn::new(partition.rows as usize, bytes));
+        run.metrics.segments_admitted.add(usize::from(stays));
+        kept.push(segment);
+    }
+    Ok(with_kept(source, kept, fetched))
 }
 
 fn wrong_rows(object: &PlannedObject, partition: &Partition) -> NodeError {
@@ -113,10 +193,10 @@ async fn load(
     object: &Arc<PlannedObject>,
     partition: &Arc<Partition>,
     tickets: Vec<(usize, LoadTicket)>,
-    pushback: Option<PushbackToken>,
+    source: Arc<dyn RangeSource>,
 ) -> Result<Loaded> {
     let positions: Vec<usize> = tickets.iter().map(|(position, _)| *position).collect();
-    let mut stored = run.segments(object, partition, &positions, pushback)?;
+    let mut stored = run.segments(source, object, partition, &positions)?;
     let expected = |position: usize| run.columns.get(position).map_or(0, |column| partition.memory_bytes(*column));
     let mut loading: Vec<Loading> =
         tickets.into_iter().map(|(position, ticket)| Loading::new(position, ticket, expected(position))).collect();

@@ -45,6 +45,8 @@ struct Routes {
     local: Cost,
     /// How often all of its missing columns were asked for before; `None` if they cannot be cached.
     uses: Option<u64>,
+    /// Whether all columns are cached, some of them as stored bytes.
+    lacks_none: bool,
 }
 
 impl Routes {
@@ -91,6 +93,7 @@ pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Ve
         let Some(((routes, choice), invested)) = open.next() else { return Preference::Take(Choice::Pullup) };
         let fetches = routes.fetches(choice);
         match (routes.there, routes.uses) {
+            _ if (fetches || invested) && routes.lacks_none => Preference::Take(Choice::Local),
             (_, Some(_)) if fetches => Preference::LoadOr(Choice::Pullup),
             (Some((there, _)), _) if !fetches && invested => Preference::LoadOr(there),
             (Some((there, _)), _) if !fetches => Preference::Take(there),
@@ -103,7 +106,8 @@ pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Ve
 
 fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
     let Candidate { object, partition, .. } = candidate;
-    let here = costing.fetched(object, partition, &candidate.missing());
+    let missing = candidate.missing();
+    let here = costing.fetched(object, partition, &missing, &candidate.stored());
     let local = costing.local(partition);
     let there = match candidate.otherwise() {
         Choice::Pullup => None,
@@ -121,7 +125,8 @@ fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
         there,
         here,
         local,
-        uses: candidate.uses_cache.then_some(candidate.uses),
+        uses: (candidate.uses_cache && (!missing.is_empty() || candidate.has_room)).then_some(candidate.uses),
+        lacks_none: missing.is_empty(),
     }
 }
 
@@ -202,6 +207,7 @@ mod tests {
             here: Cost { link_bytes: STORED, storage_s: 0.0, here_s: 0.001 },
             local: Cost { link_bytes: 0.0, storage_s: 0.0, here_s: 0.0005 },
             uses: Some(uses),
+            lacks_none: false,
         };
         std::iter::repeat_with(routes).take(count).collect()
     }

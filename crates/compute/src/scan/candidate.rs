@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thermocline_cache::Representation;
 use thermocline_catalog::{Partition, PlannedObject};
 
 use super::bitmap::Choice;
@@ -10,12 +11,15 @@ use super::bitmap::Choice;
 pub(super) struct Candidate<'a> {
     pub(super) object: &'a Arc<PlannedObject>,
     pub(super) partition: &'a Arc<Partition>,
-    /// Per needed column, whether it is cached; empty where the cache is not used for the partition.
-    pub(super) cached: Vec<bool>,
+    /// Per needed column, in which representation it is cached; empty where the cache is not used for the partition.
+    pub(super) cached: Vec<Option<Representation>>,
     /// Whether the cache is used for the partition.
     pub(super) uses_cache: bool,
     /// How often all of its needed columns were asked for before; known to the model alone.
     pub(super) uses: u64,
+    /// Whether all columns are cached, some as stored bytes, and there is room for these to be kept decoded; known to the
+    /// model alone.
+    pub(super) has_room: bool,
     /// Whether the cache has the fragment's answer.
     pub(super) is_answered: bool,
     /// Whether an index at the node is expected to find the few rows needed.
@@ -32,8 +36,8 @@ impl Candidate<'_> {
         if self.is_answered {
             return Some(Choice::Answered);
         }
-        // What needs no column needs no byte.
-        if self.cached.iter().filter(|cached| **cached).count() == self.needed.len() {
+        // What needs no column needs no byte. Decoding may take longer than storage does.
+        if self.decoded().iter().filter(|decoded| **decoded).count() == self.needed.len() {
             return Some(Choice::Local);
         }
         self.by_index.then_some(Choice::Pushdown)
@@ -44,10 +48,24 @@ impl Candidate<'_> {
         self.otherwise.clone().unwrap_or(Choice::Pullup)
     }
 
+    /// Per needed column, whether its values are in memory; empty where the cache is not used for the partition.
+    pub(super) fn decoded(&self) -> Vec<bool> {
+        self.cached.iter().map(|cached| *cached == Some(Representation::Decoded)).collect()
+    }
+
     /// Needed columns of the table that are not cached.
     pub(super) fn missing(&self) -> Vec<usize> {
-        let is_cached = |position: usize| self.cached.get(position).copied().unwrap_or(false);
-        let missing = self.needed.iter().enumerate().filter(|(position, _)| !is_cached(*position));
-        missing.map(|(_, column)| *column).collect()
+        self.with(None)
+    }
+
+    /// Needed columns of the table whose stored bytes are cached.
+    pub(super) fn stored(&self) -> Vec<usize> {
+        self.with(Some(Representation::Stored))
+    }
+
+    fn with(&self, representation: Option<Representation>) -> Vec<usize> {
+        let cached = |position: usize| self.cached.get(position).copied().flatten();
+        let found = self.needed.iter().enumerate().filter(|(position, _)| cached(*position) == representation);
+        found.map(|(_, column)| *column).collect()
     }
 }

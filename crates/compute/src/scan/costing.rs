@@ -160,11 +160,29 @@ impl<'a> Costing<'a> {
         Cost { here_s: self.fragment_s(partition), ..Cost::default() }
     }
 
-    /// The fragment here, after the columns at `missing` positions of the table were fetched and decoded.
-    pub(super) fn fetched(&self, object: &PlannedObject, partition: &Partition, missing: &[usize]) -> Cost {
-        let bytes = partition.stored_bytes(missing) as f64;
+    /// The fragment here, after the columns at `missing` positions of the table were fetched, and decoded together with
+    /// those at `stored` positions, whose stored bytes are in memory.
+    pub(super) fn fetched(
+        &self,
+        object: &PlannedObject,
+        partition: &Partition,
+        missing: &[usize],
+        stored: &[usize],
+    ) -> Cost {
+        let bytes = if missing.is_empty() { 0.0 } else { partition.stored_bytes(missing) as f64 };
         let link_bytes = if object.node.capabilities().crosses_link { bytes } else { 0.0 };
-        Cost { link_bytes, storage_s: 0.0, here_s: self.decoding_s(partition, missing) + self.fragment_s(partition) }
+        let decoding_s = [missing, stored].into_iter().filter(|columns| !columns.is_empty());
+        let decoding_s: f64 = decoding_s.map(|columns| self.decoding_s(partition, columns)).sum();
+        Cost { link_bytes, storage_s: 0.0, here_s: decoding_s + self.fragment_s(partition) }
+    }
+
+    /// Of the time that it takes to fetch and decode a column of a partition, the share that fetching takes: what stored
+    /// bytes in memory save.
+    pub(super) fn fetching_share(&self, object: &PlannedObject, partition: &Partition, column: usize) -> f64 {
+        let Some(Known { capacity, .. }) = self.known_storage(object) else { return 0.0 };
+        let fetching_s = partition.stored_bytes(&[column]) as f64 / capacity.bytes_per_s.max(1.0);
+        let decoding_s = self.decoding_s(partition, &[column]) / self.cores;
+        fetching_s / (fetching_s + decoding_s).max(f64::MIN_POSITIVE)
     }
 
     /// The fragment at storage. What is pushed back is `fetched` instead.
@@ -190,7 +208,7 @@ impl<'a> Costing<'a> {
 
     /// The partition if nothing of it were cached.
     pub(super) fn without_cache(&self, object: &PlannedObject, partition: &Partition) -> Cost {
-        let fetched = self.fetched(object, partition, self.scan.columns());
+        let fetched = self.fetched(object, partition, self.scan.columns(), &[]);
         match self.scan.may_push(object) && self.scan.fragment().reduces() {
             true => {
                 let pushed = self.pushed(object, partition, Some(&fetched));

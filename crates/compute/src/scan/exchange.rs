@@ -18,7 +18,7 @@ use super::bitmap::{Answer, BitmapPlan, Here, Origin};
 use super::local::{CachedColumn, Columns};
 use super::remote::Answered;
 use super::run::{Batches, ScanRun, Sender, hand_over};
-use super::work::Work;
+use super::work::{Work, is_decoded};
 use crate::learning::Seen;
 
 /// One partition on the route `bitmap`: what the fragment makes of it, or, if its cached columns
@@ -118,13 +118,13 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
     }
 }
 
-/// Stored bytes of the needed columns that are not cached.
+/// Stored bytes of the needed columns whose values are not in memory.
 fn missing_bytes(run: &ScanRun, work: &Work) -> u64 {
     let missing: Vec<usize> = run
         .columns
         .iter()
         .zip(&work.segments)
-        .filter(|(_, access)| !matches!(access, Access::Hit(_)))
+        .filter(|(_, access)| !is_decoded(access))
         .map(|(column, _)| *column)
         .collect();
     work.partition.stored_bytes(&missing)
@@ -211,7 +211,7 @@ async fn rows(
 /// The cached values of a needed column.
 fn cached_column(work: &Work, position: usize) -> Result<&PinnedSegment> {
     match work.segments.get(position) {
-        Some(Access::Hit(segment)) => Ok(segment),
+        Some(Access::Hit(segment)) if segment.stored().is_none() => Ok(segment),
         _ => Err(internal_datafusion_err!("a bitmap was planned over a column that is not cached")),
     }
 }

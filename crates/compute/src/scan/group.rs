@@ -67,8 +67,7 @@ impl Deref for Group {
 /// Takes neighbours of one object together, as long as they have at most `partition_bytes` stored bytes of
 /// `columns`, or [`BYTES_MIN`] if that is more, and there are enough groups to keep `in_flight` requests busy.
 pub(super) fn grouped(works: Vec<Work>, columns: &[usize], partition_bytes: u64, in_flight: usize) -> VecDeque<Group> {
-    let members_max = works.len() / (in_flight.max(1) * REQUESTS_PER_FLIGHT);
-    let members_max = members_max.clamp(1, PARTITIONS_MAX);
+    let members_max = members_max(works.len(), in_flight);
     let bytes_max = partition_bytes.max(BYTES_MIN);
     let mut groups: VecDeque<Group> = VecDeque::new();
     let mut bytes = 0;
@@ -90,6 +89,15 @@ pub(super) fn grouped(works: Vec<Work>, columns: &[usize], partition_bytes: u64,
         }
     }
     groups
+}
+
+/// Whether so many partitions may be taken together where so many requests are in flight at the most.
+pub(super) fn share_requests(partitions: usize, in_flight: usize) -> bool {
+    members_max(partitions, in_flight) > 1
+}
+
+fn members_max(partitions: usize, in_flight: usize) -> usize {
+    (partitions / (in_flight.max(1) * REQUESTS_PER_FLIGHT)).clamp(1, PARTITIONS_MAX)
 }
 
 /// Whether two partitions can be asked for together: bitmaps, and columns that are cached or go to the

@@ -25,6 +25,11 @@ impl Loading {
         self.position
     }
 
+    /// Bytes of its chunks so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Counts a chunk; `false` if the cache has no room for it.
     pub(super) fn add(&mut self, chunk: &ArrayRef) -> bool {
         self.bytes += self.counted.add(chunk.as_ref());

@@ -15,6 +15,7 @@ mod expected;
 mod group;
 mod group_source;
 mod hybrid_scan;
+mod kept_source;
 mod loading;
 mod local;
 mod morsels;

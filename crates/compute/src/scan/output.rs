@@ -24,6 +24,7 @@ use super::group::Group;
 use super::poll_time::{PollTime, timed};
 use super::remote::Hints;
 use super::run::{Batches, ScanRun, Sender, hand_over};
+use super::work::Work;
 use crate::learning::Seen;
 
 /// Batches that wait for the operators above, per partition in flight.
@@ -132,7 +133,24 @@ fn answered(run: Arc<ScanRun>) -> Batches {
 /// Partitions whose bytes are at hand, one at a time: there is nothing to wait for, and a task in
 /// between would only move batches between cores.
 fn at_hand(run: Arc<ScanRun>) -> Batches {
-    queue(run, |run| &run.at_hand).map(|(run, work)| pulled_up(run, Group::of(work))).flatten().boxed()
+    let batches = |(run, work): (Arc<ScanRun>, Work)| match work.route {
+        Route::Local => kept(run, work),
+        _ => pulled_up(run, Group::of(work)),
+    };
+    queue(run, |run| &run.at_hand).map(batches).flatten().boxed()
+}
+
+/// A partition whose columns are all cached, some of them as stored bytes.
+fn kept(run: Arc<ScanRun>, work: Work) -> Batches {
+    let batches = async move {
+        let batches = assembled(&run, work, None).await?;
+        let done = stream::once(async move {
+            run.done(1);
+            None
+        });
+        Ok::<_, DataFusionError>(batches.map(Some).chain(done).filter_map(std::future::ready))
+    };
+    stream::once(batches).try_flatten().boxed()
 }
 
 /// Partitions whose bytes are fetched, several at once.
@@ -247,7 +265,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         Ok(mut work) => match work.plan.take() {
             Some(plan) => return exchange(run, plan, work, sender).await,
             None => {
-                keeping = Keeping::new(work.answer.take());
+                keeping = Keeping::new(work.answer.take(), work.answer_bytes_max);
                 Group::of(work)
             }
         },

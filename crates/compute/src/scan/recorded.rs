@@ -35,7 +35,7 @@ fn recorded(
     segments: &[SegmentRequest],
 ) -> RecordedPartition<String> {
     let columns = scan.columns();
-    let fetched = costing.fetched(object, partition, columns);
+    let fetched = costing.fetched(object, partition, columns, &[]);
     let pushes = scan.may_push(object) && scan.fragment().reduces();
     let pushed = pushes.then(|| costing.pushed(object, partition, None));
     let local = costing.seconds(object, &costing.local(partition));
@@ -44,7 +44,7 @@ fn recorded(
     let (other_seconds, other_bytes) = by_route.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
     let segment = |(request, column): (&SegmentRequest, &usize)| {
         let stored_bytes = partition.stored_bytes(&[*column]);
-        let fetched = costing.fetched(object, partition, &[*column]);
+        let fetched = costing.fetched(object, partition, &[*column], &[]);
         RecordedSegment {
             key: request.key.to_string(),
             bytes: request.bytes as u64,

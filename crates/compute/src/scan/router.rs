@@ -2,20 +2,28 @@
 
 use std::sync::Arc;
 
-use thermocline_cache::{Access, Decoding, ObjectKey, SegmentKey, SegmentRequest};
-use thermocline_catalog::PlannedObject;
-use thermocline_pushdown::{FileFormat, Route};
+use thermocline_cache::{
+    Access, Decoding, ObjectKey, Representation, SegmentKey, SegmentKind, SegmentRequest, StoredColumn, StoredSize,
+};
+use thermocline_catalog::{Partition, PlannedObject};
+use thermocline_pushdown::{FileFormat, PartitionRange, Route};
 
 use super::auto::{self, Estimates, Preference};
 use super::bitmap::{Choice, Chooser};
 use super::by_index::ByIndex;
 use super::candidate::Candidate;
-use super::costing::Costing;
+use super::costing::{Costing, Miss};
+use super::group::share_requests;
 use super::recorded::record;
 use super::scan_plan::ScanPlan;
 use super::segments::{Seen, Segments, Taken};
 use super::work::Work;
 use crate::query::ScanMetrics;
+use crate::settings::CachedRepresentations;
+
+/// Answers of at most one part in this many of the cache's limit are kept at their first use: a thousand one-off queries
+/// replace what is useful, not one.
+const SMALL_ANSWER_SHARE: usize = 1000;
 
 /// Routed partitions, and what is expected of them.
 pub(super) struct Routing {
@@ -35,13 +43,13 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
     let mut requests = requests.into_iter();
     let (mut accesses, mut answers) = (accesses.into_iter(), answers.into_iter());
     let works = scan.partitions().iter().zip(routed).map(|((object, partition), routed)| {
-        let Routed { choice, cached } = routed;
+        let Routed { choice, cached, answer_bytes_max } = routed;
         let answer = answers.next();
         let requests = if cached.is_empty() { None } else { requests.next() };
         let keys = |requests: Vec<SegmentRequest>| requests.into_iter().map(|request| request.key).collect();
         let missed = requests.filter(|_| matches!(choice, Choice::Pushdown)).map_or_else(Vec::new, keys);
         let mut segments = if cached.is_empty() { vec![] } else { accesses.next().unwrap_or_default() };
-        let hits = cached.iter().filter(|cached| **cached).count();
+        let hits = cached.iter().flatten().count();
         metrics.segments_hit.add(hits);
         metrics.segments_missed.add(cached.len() - hits);
         match &choice {
@@ -57,7 +65,8 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
             Choice::Bitmap(plan) => Some(plan),
             _ => None,
         };
-        Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, answer, missed, plan }
+        let (object, partition) = (Arc::clone(object), Arc::clone(partition));
+        Work { object, partition, route, segments, answer, answer_bytes_max, missed, plan }
     });
     Routing { works: works.collect(), estimates, expected_s_per_row: costing.here_s_per_row() }
 }
@@ -84,8 +93,10 @@ struct Decision {
 /// A partition's route.
 struct Routed {
     choice: Choice,
-    /// Per needed column, whether it is cached; empty where the cache is not used for the partition.
-    cached: Vec<bool>,
+    /// Per needed column, in which representation it is cached; empty where the cache is not used for the partition.
+    cached: Vec<Option<Representation>>,
+    /// Largest answer to be kept, in bytes of memory; 0 if none is to be.
+    answer_bytes_max: usize,
 }
 
 /// Decides on every partition, in four steps: candidates, the cost of each, choice, admission.
@@ -121,8 +132,10 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -
         true => {
             let cacheable = candidates.iter_mut().filter(|candidate| candidate.uses_cache);
             cacheable.zip(segments.uses(&requests)).for_each(|(candidate, uses)| candidate.uses = uses);
+            note_room(scan, &mut candidates);
             for candidate in candidates.iter_mut().filter(|candidate| candidate.fixed().is_none()) {
-                candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &candidate.cached));
+                let decoded = candidate.decoded();
+                candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &decoded));
             }
             let (preferences, estimates) = auto::choose(costing, &candidates);
             (preferences, Some(estimates))
@@ -145,14 +158,65 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -
             Preference::LoadOr(_) if admitted => Choice::Load,
             Preference::LoadOr(choice) | Preference::Take(choice) => choice,
         };
-        Routed { choice, cached: candidate.cached }
+        Routed { choice, cached: candidate.cached, answer_bytes_max: 0 }
     });
-    let routed: Vec<Routed> = routed.collect();
-    let keeps = |routed: &Routed| matches!(routed.choice, Choice::Pushdown);
-    if !answers.is_empty() && routed.iter().any(keeps) {
-        segments.admit_answers(&answers, &routed.iter().map(keeps).collect::<Vec<_>>());
+    let mut routed: Vec<Routed> = routed.collect();
+    promote(&requests, &routed, segments);
+    if !answers.is_empty() {
+        keep_answers(scan, &answers, &mut routed, segments);
     }
     Decision { routed, requests, estimates }
+}
+
+/// Notes the partitions for whose stored columns the cache has free room to keep them decoded.
+fn note_room(scan: &ScanPlan, candidates: &mut [Candidate<'_>]) {
+    let cache = &scan.query().resources().cache;
+    let (cached, loading) = cache.bytes();
+    let mut room = cache.limit().saturating_sub(cached + loading);
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.uses_cache && candidate.missing().is_empty()) {
+        let bytes: usize = candidate.stored().iter().map(|column| candidate.partition.memory_bytes(*column)).sum();
+        candidate.has_room = bytes > 0 && bytes <= room;
+        room -= if candidate.has_room { bytes } else { 0 };
+    }
+}
+
+/// Makes room for decoded columns of partitions that are decoded here, in part from stored bytes in the cache.
+fn promote(requests: &[Vec<SegmentRequest>], routed: &[Routed], segments: &mut dyn Segments) {
+    let decodes = |Routed { choice, cached, .. }: &Routed| {
+        matches!(choice, Choice::Local | Choice::Load | Choice::Pullup)
+            && cached.contains(&Some(Representation::Stored))
+    };
+    let of_cache = routed.iter().filter(|routed| !routed.cached.is_empty());
+    let wanted: Vec<bool> = of_cache.map(decodes).collect();
+    if wanted.contains(&true) {
+        segments.promote(requests, &wanted);
+    }
+}
+
+/// Makes room for answers of partitions that are pushed down: of any size where the same was asked for before. At the
+/// first time, nobody knows whether it comes back: a small answer is kept, unless there are so many partitions that
+/// neighbours are asked for together and have one answer.
+fn keep_answers(scan: &ScanPlan, answers: &[Vec<SegmentRequest>], routed: &mut [Routed], segments: &mut dyn Segments) {
+    let is_pushed = |routed: &Routed| matches!(routed.choice, Choice::Pushdown);
+    let pushed = routed.iter().filter(|routed| is_pushed(routed)).count();
+    if pushed == 0 {
+        return;
+    }
+    let at_first = match share_requests(pushed, scan.settings().partitions_in_flight) {
+        true => 0,
+        false => scan.query().resources().cache.limit() / SMALL_ANSWER_SHARE,
+    };
+    let mut wanted = vec![];
+    for ((answer, routed), uses) in answers.iter().zip(routed).zip(segments.uses(answers)) {
+        let bytes_max = if uses > 0 { usize::MAX } else { at_first };
+        let fits = answer.iter().all(|request| request.bytes <= bytes_max);
+        let keeps = bytes_max > 0 && fits && is_pushed(routed);
+        routed.answer_bytes_max = if keeps { bytes_max } else { 0 };
+        wanted.push(keeps);
+    }
+    if wanted.contains(&true) {
+        segments.admit_answers(answers, &wanted);
+    }
 }
 
 /// The rule of the modes of FlexPushdownDB section 4.4: load what the cache admits.
@@ -160,7 +224,10 @@ fn by_rule(candidate: &Candidate<'_>, chooser: &mut Chooser<'_>) -> Preference {
     if let Some(choice) = candidate.fixed() {
         return Preference::Take(choice);
     }
-    let otherwise = chooser.choose(candidate.object, candidate.partition, &candidate.cached);
+    if candidate.missing().is_empty() {
+        return Preference::Take(Choice::Local);
+    }
+    let otherwise = chooser.choose(candidate.object, candidate.partition, &candidate.decoded());
     match candidate.uses_cache {
         true => Preference::LoadOr(otherwise),
         false => Preference::Take(otherwise),
@@ -179,7 +246,18 @@ fn candidates<'a>(
     let candidate = |((object, partition), (by_index, is_answered))| {
         let cached = if by_index || is_answered { None } else { cached.next() };
         let (uses_cache, cached, needed) = (cached.is_some(), cached.unwrap_or_default(), scan.columns());
-        Candidate { object, partition, cached, uses_cache, uses: 0, is_answered, by_index, otherwise: None, needed }
+        Candidate {
+            object,
+            partition,
+            cached,
+            uses_cache,
+            uses: 0,
+            has_room: false,
+            is_answered,
+            by_index,
+            otherwise: None,
+            needed,
+        }
     };
     let partitions = scan.partitions().iter().map(|(object, partition)| (object, partition));
     partitions.zip(elsewhere).map(candidate).collect()
@@ -196,7 +274,7 @@ fn pushed_by_index(scan: &ScanPlan, requests: &[Vec<SegmentRequest>]) -> Vec<boo
         return pays.collect();
     }
     let cached = scan.query().resources().cache.peek(requests);
-    pays.zip(cached).map(|(pays, cached)| pays && cached.contains(&false)).collect()
+    pays.zip(cached).map(|(pays, cached)| pays && cached.contains(&None)).collect()
 }
 
 /// Key of the segments of an object's columns.
@@ -216,7 +294,8 @@ struct Requests {
 }
 
 fn requests(scan: &ScanPlan, costing: &Costing<'_>) -> Requests {
-    let answer_name = scan.answer_name();
+    let digest = scan.answer_digest();
+    let representations = representations(scan);
     let mut answers = vec![];
     // Partitions of one object come one after the other and share its key and how it is decoded.
     let mut last: Option<Keyed> = None;
@@ -234,31 +313,80 @@ fn requests(scan: &ScanPlan, costing: &Costing<'_>) -> Requests {
                 key: Arc::new(object_key(scan, object)),
                 decodings: decodings(scan, object, names),
             }));
-            if let Some(name) = &answer_name {
+            if let Some(digest) = &digest {
                 let (bytes, miss_seconds) = costing.answer(object, partition);
                 let (object, decoding) = (Arc::clone(key), Decoding::of(decodings));
-                let key = SegmentKey { object, partition: partition.range, column: Arc::clone(name), decoding };
-                answers.push(vec![SegmentRequest { key, bytes, miss_seconds }]);
+                let kind = SegmentKind::Answer(Arc::clone(digest));
+                let key = SegmentKey { object, partition: partition.range, kind, decoding };
+                answers.push(vec![SegmentRequest { key, bytes, miss_seconds, stored: None }]);
             }
             let miss = costing.miss(object, partition);
-            scan.columns()
-                .iter()
-                .zip(scan.column_names())
-                .zip(decodings.iter())
-                .map(|((column, name), decoding)| SegmentRequest {
-                    key: SegmentKey {
-                        object: Arc::clone(key),
-                        partition: partition.range,
-                        column: Arc::clone(name),
-                        decoding: *decoding,
-                    },
-                    bytes: partition.memory_bytes(*column),
-                    miss_seconds: miss.seconds(partition.memory_bytes(*column)),
-                })
-                .collect()
+            let kept = Kept::of(representations, costing, object, partition);
+            let column = |((column, name), decoding): ((&usize, &Arc<str>), &Decoding)| {
+                let decoded = SegmentKey {
+                    object: Arc::clone(key),
+                    partition: partition.range,
+                    kind: SegmentKind::column(Arc::clone(name)),
+                    decoding: *decoding,
+                };
+                kept.request(decoded, *column, &miss)
+            };
+            scan.columns().iter().zip(scan.column_names()).zip(decodings.iter()).map(column).collect()
         })
         .collect();
     Requests { segments, answers }
+}
+
+/// How columns of a partition are kept.
+struct Kept<'a> {
+    costing: &'a Costing<'a>,
+    object: &'a PlannedObject,
+    partition: &'a Partition,
+    representations: CachedRepresentations,
+    row_groups: usize,
+}
+
+/// How a scan's columns are kept where stored bytes come by column and over a link.
+fn representations(scan: &ScanPlan) -> CachedRepresentations {
+    match scan.settings().cached_representations {
+        _ if !scan.is_routed_by_model() => CachedRepresentations::Decoded,
+        CachedRepresentations::Both if !scan.query().resources().cache.weighs_bytes() => CachedRepresentations::Decoded,
+        representations => representations,
+    }
+}
+
+impl<'a> Kept<'a> {
+    fn of(
+        representations: CachedRepresentations,
+        costing: &'a Costing<'a>,
+        object: &'a PlannedObject,
+        partition: &'a Partition,
+    ) -> Self {
+        let row_groups = match partition.range {
+            PartitionRange::RowGroups { start, end } => end.saturating_sub(start) as usize,
+            PartitionRange::Bytes { .. } => 0,
+        };
+        let has_stored = row_groups > 0 && object.node.capabilities().crosses_link;
+        let representations = if has_stored { representations } else { CachedRepresentations::Decoded };
+        Self { costing, object, partition, representations, row_groups }
+    }
+
+    fn request(&self, decoded: SegmentKey, column: usize, miss: &Miss) -> SegmentRequest {
+        let bytes = self.partition.memory_bytes(column);
+        let miss_seconds = miss.seconds(bytes);
+        let stored_bytes = self.partition.stored_bytes(&[column]) as usize;
+        let saves = self.costing.fetching_share(self.object, self.partition, column);
+        let stored = StoredSize { bytes: StoredColumn::bytes_of(stored_bytes, self.row_groups), saves };
+        match self.representations {
+            CachedRepresentations::Decoded => SegmentRequest { key: decoded, bytes, miss_seconds, stored: None },
+            CachedRepresentations::Both => SegmentRequest { key: decoded, bytes, miss_seconds, stored: Some(stored) },
+            CachedRepresentations::Stored => {
+                let key = decoded.in_representation(Representation::Stored).unwrap_or(decoded);
+                let StoredSize { bytes, saves } = stored;
+                SegmentRequest { key, bytes, miss_seconds: miss_seconds * saves, stored: None }
+            }
+        }
+    }
 }
 
 fn object_key(scan: &ScanPlan, object: &PlannedObject) -> ObjectKey {

@@ -1,6 +1,7 @@
 //! One execution of a scan: the routed partitions that its output streams take, and how they are read.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ pub(super) struct ScanRun {
     pub(super) cached: Morsels,
     /// Partitions of which the answer is kept.
     pub(super) answered: Mutex<VecDeque<Work>>,
-    /// Partitions to pull up from nodes without a link in between.
+    /// Partitions whose stored bytes are in memory, or to pull up from nodes without a link in between.
     pub(super) at_hand: Mutex<VecDeque<Work>>,
     /// Partitions to load or pull up.
     pub(super) fetched: Mutex<VecDeque<Group>>,
@@ -153,7 +154,8 @@ impl ScanRun {
                 largest = largest.max(work.partition.stored_bytes(scan.columns()));
             }
             match work.route {
-                Route::Local => cached.push(hits(work, &input)),
+                Route::Local if work.is_decoded() => cached.push(hits(work, &input)),
+                Route::Local => at_hand.push_back(work),
                 Route::Answered => answered.push_back(work),
                 Route::Pullup if work.segments.is_empty() && !work.object.node.capabilities().crosses_link => {
                     at_hand.push_back(work);
@@ -330,12 +332,32 @@ impl ScanRun {
     /// columns, or is going to be cached.
     pub(super) fn segments(
         &self,
+        source: Arc<dyn RangeSource>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
         positions: &[usize],
-        pushback: Option<PushbackToken>,
     ) -> Result<Batches> {
-        self.read(self.source(object, pushback), object, partition, positions, None, &self.segment_context)
+        self.read(source, object, partition, positions, None, &self.segment_context)
+    }
+
+    /// Where the stored bytes of each of the columns `positions` are in the object; none in text.
+    pub(super) async fn ranges(
+        &self,
+        source: &Arc<dyn RangeSource>,
+        object: &PlannedObject,
+        partition: &Partition,
+        positions: &[usize],
+    ) -> Result<Vec<Vec<Range<u64>>>> {
+        if self.format != FileFormat::Parquet {
+            return Ok(positions.iter().map(|_| vec![]).collect());
+        }
+        let footer = object.node.footers().get(source, false).await?;
+        let of_column = |position: &usize| {
+            let field = self.columns.get(*position).and_then(|column| self.table_schema.fields().get(*column));
+            let name = field.iter().map(|field| field.name().as_str()).collect();
+            chunk_ranges(footer.metadata(), [partition.range], &name)
+        };
+        Ok(positions.iter().map(of_column).collect())
     }
 
     fn read(
@@ -398,7 +420,7 @@ fn places(works: &[Work]) -> Vec<Place> {
 fn hits(work: Work, schema: &SchemaRef) -> Columns {
     let hit = |access| match access {
         Access::Hit(segment) => Some(segment),
-        Access::Load(_) | Access::Missing => None,
+        Access::Decode { .. } | Access::Load(_) | Access::Missing => None,
     };
     Columns::new(Arc::clone(schema), work.partition.rows as usize, work.segments.into_iter().filter_map(hit))
 }

@@ -18,7 +18,7 @@ use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, Limits, Mode, node_functions};
 use thermocline_storage::{Capabilities, Content, NodeClient};
 
-use super::answers::answer_name;
+use super::answers::answer_digest;
 use super::morsels::MORSEL_ROWS;
 use crate::learning::{Expected, Shape};
 use crate::query::QueryContext;
@@ -407,10 +407,10 @@ impl ScanPlan {
         self.settings().indexes && self.source.all(|capabilities| capabilities.indexes)
     }
 
-    /// The name under which the cache keeps answers to the fragment; `None` if it keeps none.
-    pub(super) fn answer_name(&self) -> Option<Arc<str>> {
+    /// The digest under which the cache keeps answers to the fragment; `None` if it keeps none.
+    pub(super) fn answer_digest(&self) -> Option<Arc<str>> {
         let keeps = self.settings().cached_answers && self.is_routed_by_model();
-        self.encoded.as_ref().filter(|_| keeps).and_then(|encoded| answer_name(&self.fragment, encoded))
+        self.encoded.as_ref().filter(|_| keeps).and_then(|encoded| answer_digest(&self.fragment, encoded))
     }
 
     /// Whether Bloom filters of joins' keys may travel with the fragment, and save bytes on the way back.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use thermocline_cache::{Access, SegmentCache, SegmentRequest};
+use thermocline_cache::{Access, Representation, SegmentCache, SegmentRequest};
 
 use crate::query::ScanMetrics;
 
 /// The cache, as the router asks it. Groups are partitions.
 pub(super) trait Segments {
-    /// Per group and segment, whether it is cached. Asked first, and once.
-    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>>;
+    /// Per group and segment, in which representation it is cached. Asked first, and once.
+    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<Option<Representation>>>;
 
     /// Per answer, a group of its own, whether it is kept.
     fn answered(&mut self, answers: &[Vec<SegmentRequest>]) -> Vec<bool>;
@@ -22,6 +22,10 @@ pub(super) trait Segments {
 
     /// Per group, whether all its segments that are not cached are admitted (Algorithm 1), of those that are `wanted`.
     fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool>;
+
+    /// Makes room for the decoded columns of groups that are decoded from stored bytes in the cache, of those that are
+    /// `wanted`, where it pays to keep them so.
+    fn promote(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]);
 }
 
 /// Segments that an execution takes: uses are counted, hits pinned, what is admitted is to be loaded.
@@ -44,10 +48,9 @@ impl<'a> Taken<'a> {
 }
 
 impl Segments for Taken<'_> {
-    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
+    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<Option<Representation>>> {
         self.accesses = self.cache.access(groups);
-        let is_hit = |access: &Access| matches!(access, Access::Hit(_));
-        self.accesses.iter().map(|group| group.iter().map(is_hit).collect()).collect()
+        self.accesses.iter().map(|group| group.iter().map(representation).collect()).collect()
     }
 
     fn answered(&mut self, answers: &[Vec<SegmentRequest>]) -> Vec<bool> {
@@ -71,18 +74,32 @@ impl Segments for Taken<'_> {
         let whole = |group: &Vec<Access>| !group.iter().any(|access| matches!(access, Access::Missing));
         self.accesses.iter().zip(wanted).map(|(group, wanted)| *wanted && whole(group)).collect()
     }
+
+    fn promote(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) {
+        let evicted = self.cache.promote(groups, &mut self.accesses, wanted);
+        self.metrics.segments_evicted.add(evicted);
+    }
+}
+
+/// In which representation a segment is cached.
+fn representation(access: &Access) -> Option<Representation> {
+    match access {
+        Access::Hit(segment) if segment.stored().is_none() => Some(Representation::Decoded),
+        Access::Hit(_) | Access::Decode { .. } => Some(Representation::Stored),
+        Access::Load(_) | Access::Missing => None,
+    }
 }
 
 /// A look that changes nothing.
 pub(super) struct Seen<'a>(pub(super) &'a Arc<SegmentCache>);
 
 impl Segments for Seen<'_> {
-    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<bool>> {
+    fn cached(&mut self, groups: &[Vec<SegmentRequest>]) -> Vec<Vec<Option<Representation>>> {
         self.0.peek(groups)
     }
 
     fn answered(&mut self, answers: &[Vec<SegmentRequest>]) -> Vec<bool> {
-        self.0.peek(answers).into_iter().flatten().collect()
+        self.0.peek(answers).into_iter().flatten().map(|cached| cached.is_some()).collect()
     }
 
     fn admit_answers(&mut self, _: &[Vec<SegmentRequest>], _: &[bool]) {}
@@ -94,4 +111,6 @@ impl Segments for Seen<'_> {
     fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
         self.0.would_admit(groups, wanted)
     }
+
+    fn promote(&mut self, _: &[Vec<SegmentRequest>], _: &[bool]) {}
 }

@@ -18,8 +18,22 @@ pub(super) struct Work {
     pub(super) segments: Vec<Access>,
     /// The kept answer on route `answered`, or room for the one of `pushdown`.
     pub(super) answer: Option<Access>,
+    /// Bytes in memory up to which the answer of `pushdown` is kept.
+    pub(super) answer_bytes_max: usize,
     /// Keys of the needed columns, where the cache is used and the partition is pushed down.
     pub(super) missed: Vec<SegmentKey>,
     /// Plan of the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
+}
+
+impl Work {
+    /// Whether the values of all needed columns are in memory.
+    pub(super) fn is_decoded(&self) -> bool {
+        self.segments.iter().all(is_decoded)
+    }
+}
+
+/// Whether the values of a column are in memory.
+pub(super) fn is_decoded(access: &Access) -> bool {
+    matches!(access, Access::Hit(segment) if segment.stored().is_none())
 }

@@ -9,4 +9,4 @@ mod engine;
 mod query;
 
 pub use engine::{CachePolicy, ENGINE_SETTINGS, EngineSettings, cache_policy_names};
-pub use query::{PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression};
+pub use query::{CachedRepresentations, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression};

@@ -40,6 +40,27 @@ impl PushdownOperators {
     }
 }
 
+/// Forms in which mode `auto` keeps columns in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CachedRepresentations {
+    /// Arrays.
+    Decoded,
+    /// Stored bytes, where an object has them by column.
+    Stored,
+    /// Whichever saves more time per byte.
+    Both,
+}
+
+impl CachedRepresentations {
+    fn name(self) -> &'static str {
+        match self {
+            CachedRepresentations::Decoded => "decoded",
+            CachedRepresentations::Stored => "stored",
+            CachedRepresentations::Both => "both",
+        }
+    }
+}
+
 /// Settings of a session for its queries; prefix `thermocline`.
 #[derive(Debug, Clone)]
 pub struct QuerySettings {
@@ -49,6 +70,8 @@ pub struct QuerySettings {
     pub bitmaps: bool,
     /// Whether mode `auto` keeps answers of storage in the cache.
     pub cached_answers: bool,
+    /// Forms in which mode `auto` keeps columns in the cache.
+    pub cached_representations: CachedRepresentations,
     /// Whether storage nodes may find rows through indexes, and indexes are kept up to date.
     pub indexes: bool,
     /// Requests in flight at once per scan, each for one partition or a group of them.
@@ -92,6 +115,7 @@ impl Default for QuerySettings {
             mode: Mode::Auto,
             bitmaps: true,
             cached_answers: true,
+            cached_representations: CachedRepresentations::Both,
             indexes: true,
             partitions_in_flight: 16,
             bytes_in_flight: 256 << 20,
@@ -140,6 +164,21 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         description: "whether mode auto keeps what storage nodes answer in the cache, and answers from it: on or off",
         get: |s| on_off(s.cached_answers).to_owned(),
         set: |s, text| parse_switch(text).map(|on| s.cached_answers = on),
+    },
+    Setting {
+        name: "cached_representations",
+        scope: Scope::Session,
+        unit: "both, decoded, stored",
+        description: "how mode auto keeps Parquet columns in the cache: decoded, as stored bytes, or whichever saves more time per byte",
+        get: |s| s.cached_representations.name().to_owned(),
+        set: |s, text| {
+            use CachedRepresentations::{Both, Decoded, Stored};
+            let known = [Both, Decoded, Stored];
+            let named = known.into_iter().find(|known| known.name().eq_ignore_ascii_case(text.trim()));
+            s.cached_representations =
+                named.ok_or_else(|| format!("unknown representations '{text}': expected both, decoded or stored"))?;
+            Ok(())
+        },
     },
     Setting {
         name: "indexes",

@@ -101,7 +101,7 @@ async fn a_repeated_dashboard_moves_only_what_changed() {
         }
     }
     let kept = "SELECT count(*) > 0, count(*) FILTER (WHERE benefit > 0) > 0 FROM system.segments
-                WHERE column_name LIKE 'answer %'";
+                WHERE kind = 'answer' AND column_name IS NULL AND length(fragment) = 64";
     let kept = canonical(&place.session.run(kept).await.unwrap());
     assert_eq!(kept, [vec![Some("true".to_owned()), Some("true".to_owned())]]);
 }
@@ -118,6 +118,31 @@ async fn answers_are_kept_only_where_they_may_be() {
             assert_eq!(stats.partitions(Route::Answered), 0, "{mode} {cached_answers}: {sql}");
         }
     }
+}
+
+impl Place {
+    async fn answers_kept(&self) -> usize {
+        let sql = "SELECT 1 FROM system.segments WHERE kind = 'answer'";
+        self.session.run(sql).await.unwrap().rows()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_is_kept_when_it_is_asked_for_again() {
+    let mut place = Place::over("50Mbps").await;
+    // A thousandth of it is less than the notes of a partition take.
+    place.session.database().set("cache_size", "50MiB").unwrap();
+    let small = "SELECT count(*) FROM t WHERE note LIKE '%99%'";
+    place.run(small).await;
+    let of_small = place.answers_kept().await;
+    assert!(of_small > 0, "small answers are kept at once");
+    let large = "SELECT id, note FROM t WHERE k < 300";
+    place.run(large).await;
+    assert_eq!(place.answers_kept().await, of_small, "nobody knows whether it comes back");
+    place.run(large).await;
+    assert!(place.answers_kept().await > of_small, "it came back");
+    let third = place.run(large).await.stats;
+    assert!(third.partitions(Route::Answered) > 0, "{third:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

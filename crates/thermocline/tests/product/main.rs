@@ -29,6 +29,7 @@ mod interrupts;
 mod many_partitions;
 mod memory;
 mod nesting;
+mod representations;
 mod rows;
 mod scripts;
 mod sessions;

@@ -119,6 +119,30 @@ async fn partitions_of_an_object_share_requests_and_no_row_changes() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_for_many_partitions_are_kept_when_they_are_asked_for_again() {
+    let temporary = tempfile::tempdir().unwrap();
+    parquet(&temporary.path().join("t.parquet"), 12);
+    let root = temporary.path().to_str().unwrap();
+    let node = NodeProcess::start(root, "127.0.0.1:0", &["--egress-limit", "20Mbps"], &[]);
+    let session = session(&format!("thermocline://{}", node.address), "parquet").await;
+    let sql = "SELECT count(*), max(c1) FROM t WHERE padding LIKE '%99%'";
+    let mut runs = vec![];
+    for _ in 0..3 {
+        runs.push(session.run(sql).await.unwrap());
+    }
+    session.set("mode", "pushdown").unwrap();
+    let expected = canonical(&session.run(sql).await.unwrap());
+    runs.iter().for_each(|run| assert_same(canonical(run), expected.clone(), false, sql));
+    let stats: Vec<_> = runs.iter().map(|run| &run.stats).collect();
+    let partitions = stats[0].partitions(Route::Pushdown);
+    assert!(partitions >= 100, "{:?}", stats[0]);
+    assert!(stats[0].requests * 4 <= partitions, "neighbours are asked for together: {:?}", stats[0]);
+    assert!(stats[1].requests * 2 >= partitions, "each is asked for alone: {:?}", stats[1]);
+    assert!(stats[2].partitions(Route::Answered) * 2 >= partitions, "{:?}", stats[2]);
+    assert_eq!(stats[2].bytes_from_storage, 0, "{:?}", stats[2]);
+}
+
 /// The `partitions=X of Y` of a scan.
 async fn partitions_left(session: &Session, sql: &str) -> String {
     let plan = session.run(&format!("EXPLAIN {sql}")).await.unwrap();

@@ -162,7 +162,7 @@ fn queries() -> Queries {
 /// Bytes of kept answers in the cache.
 fn answer_bytes(session: &Session) -> usize {
     let segments = session.engine().cache().segments().into_iter();
-    segments.filter(|segment| segment.key.column.starts_with("answer ")).map(|segment| segment.bytes).sum()
+    segments.filter(|segment| segment.key.kind.fragment().is_some()).map(|segment| segment.bytes).sum()
 }
 
 impl Contender {
