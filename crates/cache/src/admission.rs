@@ -191,7 +191,7 @@ impl State {
         Ample(signed(self.limit / AMPLE_PART) - signed(self.resident + self.reserved))
     }
 
-    fn is_absent(&self, slot: Option<SlotId>) -> bool {
+    pub(crate) fn is_absent(&self, slot: Option<SlotId>) -> bool {
         let slot = slot.and_then(|slot| self.slots.get(slot));
         slot.is_none_or(|slot| matches!(slot.residency, Residency::Absent { .. }))
     }

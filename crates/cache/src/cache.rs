@@ -9,7 +9,7 @@ use crate::admission::{Asked, Form, signed};
 use crate::index::LastObject;
 use crate::load::Load;
 use crate::segment::Segment;
-use crate::slots::{Residency, SlotId};
+use crate::slots::{Residency, Slot, SlotId};
 use crate::state::State;
 use crate::{LoadShare, PinnedSegment, Policy, Rank, Representation, SegmentKey, SegmentUse};
 
@@ -123,7 +123,10 @@ impl SegmentCache {
                     state.record(stored, request.miss_seconds, form.saves);
                     stored
                 });
-                let answer = held_in_any(state, slot, stored);
+                let answer = match stored {
+                    Some(stored) => held_in_any(state, slot, stored),
+                    None => held(state, slot),
+                };
                 match answer {
                     Access::Missing => state.counters.misses += 1,
                     Access::Hit(_) | Access::Decode { .. } | Access::Load(_) => state.counters.hits += 1,
@@ -206,6 +209,8 @@ impl SegmentCache {
         accesses: &mut [Vec<Access>],
         wanted: &[bool],
     ) -> usize {
+        // A pin that ends while the lock is held would ask for it.
+        let mut replaced = vec![];
         self.locked(|state| {
             let before = state.counters.evictions;
             let mut last = LastObject::default();
@@ -213,27 +218,30 @@ impl SegmentCache {
             let mut refused: Option<(Rank, usize)> = None;
             let groups = groups.iter().zip(accesses).zip(wanted).filter(|(_, wanted)| **wanted);
             for (request, access) in groups.flat_map(|((requests, accesses), _)| requests.iter().zip(accesses)) {
-                let (Access::Hit(held), Some(form)) = (&*access, Form::stored(request)) else { continue };
-                if held.stored().is_none() {
+                let (Access::Hit(pin), Some(form)) = (&*access, Form::stored(request)) else { continue };
+                if pin.stored().is_none() {
                     continue;
                 }
                 let slot = state.slot_of(&request.key, &mut last);
-                match held_in_any(state, slot, None) {
-                    Access::Missing => {}
-                    Access::Load(_) => continue,
-                    decoded @ (Access::Hit(_) | Access::Decode { .. }) => {
-                        *access = decoded;
-                        continue;
-                    }
+                state.abandon_if_dropped(slot);
+                if is_cached(state, slot) {
+                    replaced.push(std::mem::replace(access, held(state, slot)));
+                    continue;
+                }
+                if !state.is_absent(Some(slot)) {
+                    continue;
                 }
                 let rank = state.step_rank(slot, request, form);
                 if refused.is_some_and(|(refused, bytes)| rank <= refused && request.bytes >= bytes) {
                     continue;
                 }
                 if state.make_room(request.bytes, rank) {
-                    let stored = held.clone();
-                    if let Access::Load(load) = self.load(state, slot, Form::of(request)) {
-                        *access = Access::Decode { stored, load };
+                    let stored = pin.clone();
+                    match self.load(state, slot, Form::of(request)) {
+                        Access::Load(load) => {
+                            replaced.push(std::mem::replace(access, Access::Decode { stored, load }));
+                        }
+                        other => replaced.extend([Access::Hit(stored), other]),
                     }
                 } else {
                     refused = Some((rank, request.bytes));
@@ -445,16 +453,20 @@ impl SegmentCache {
     }
 }
 
-/// A pin on a column that is cached in either representation, rather than a share in a load of it.
-fn held_in_any(state: &mut State, decoded: SlotId, stored: Option<SlotId>) -> Access {
-    let first = held(state, decoded);
-    match (first, stored) {
-        (first @ (Access::Hit(_) | Access::Decode { .. }), _) | (first, None) => first,
-        (first, Some(stored)) => match (held(state, stored), first) {
-            (hit @ Access::Hit(_), _) | (hit, Access::Missing) => hit,
-            (_, first) => first,
-        },
-    }
+/// A pin on a column that is cached in either representation, or else a share in a load of it.
+///
+/// One of both is taken: a pin or a share that is dropped here would ask for the lock that is held.
+fn held_in_any(state: &mut State, decoded: SlotId, stored: SlotId) -> Access {
+    let cached = [decoded, stored].into_iter().find(|slot| is_cached(state, *slot));
+    let slot = cached.unwrap_or_else(|| {
+        state.abandon_if_dropped(decoded);
+        if state.is_absent(Some(decoded)) { stored } else { decoded }
+    });
+    held(state, slot)
+}
+
+fn is_cached(state: &State, slot: SlotId) -> bool {
+    state.slots.get(slot).is_some_and(Slot::is_cached)
 }
 
 /// A pin on a cached segment, or a share in its load.

@@ -243,6 +243,24 @@ fn stored_bytes_of_a_decoded_column_go_first_and_are_worth_something_again_witho
     assert!(benefit > 0.0);
 }
 
+#[test]
+fn a_pin_that_promotion_replaces_may_be_the_last() {
+    let cache = SegmentCache::new(4 * decoded_bytes(), Arc::new(Lfu));
+    pass(&cache, [0, 1, 2]);
+    let groups = [vec![request(2)]];
+    let mut accesses = cache.access(&groups);
+    assert!(matches!(&accesses[0][0], Access::Hit(pin) if pin.stored().is_some()));
+    // Another query decodes the column and reads it; eviction finds the stored bytes pinned.
+    assert_eq!(touch(&cache, 2), "sd");
+    let reader = look_up(&cache, &request(2));
+    pass(&cache, 3..12);
+    cache.promote(&groups, &mut accesses, &[true]);
+    assert!(matches!(&accesses[0][0], Access::Hit(pin) if pin.stored().is_none()));
+    drop((accesses, reader));
+    cache.set_limit(0);
+    assert_eq!(cache.bytes(), (0, 0));
+}
+
 #[tokio::test]
 async fn one_fetch_of_stored_bytes_is_shared() {
     let cache = SegmentCache::new(decoded_bytes(), Arc::new(Lfu));
