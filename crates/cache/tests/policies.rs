@@ -162,7 +162,14 @@ fn trace(partitions: &[u32]) -> Trace {
     for (query, partition) in partitions.iter().enumerate() {
         // A trace fits objects of any version.
         let key = key_of("recorded", *partition).to_string();
-        let segment = RecordedSegment { key, bytes: 1, stored_bytes: 1, load_seconds: 0.0, miss_seconds: 0.0 };
+        let segment = RecordedSegment {
+            key,
+            bytes: 1,
+            stored_bytes: 1,
+            load_seconds: 0.0,
+            decode_seconds: 0.0,
+            miss_seconds: 0.0,
+        };
         let partition = RecordedPartition {
             local_seconds: 0.0,
             other_seconds: 1.0,

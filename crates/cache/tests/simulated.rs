@@ -57,6 +57,7 @@ fn recorded(queries: &[Query]) -> Trace {
         bytes: request.bytes as u64,
         stored_bytes: request.bytes as u64,
         load_seconds: 0.0,
+        decode_seconds: 0.0,
         miss_seconds: request.miss_seconds,
     };
     let mut writer = TraceWriter::new(vec![], &header).unwrap();

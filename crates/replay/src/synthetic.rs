@@ -174,6 +174,7 @@ impl Synthetic {
             Need {
                 id: *id,
                 load_seconds: *stored_bytes as f64 / self.network,
+                decode_seconds: 0.0,
                 miss_seconds: returned * *bytes as f64 / self.network
                     + *stored_bytes as f64 / self.scan
                     + self.rows / self.compute / ids.len() as f64,

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use thermocline_replay::bound::{Effort, lower_bound, offline_plan};
 use thermocline_replay::random::Random;
-use thermocline_replay::sim::{Algorithm, Framework, Lfu, Lru, Offline, Report, SetAware, Wlfu, algorithms, simulate};
+use thermocline_replay::sim::{
+    Algorithm, Framework, Lfu, Lru, Offline, Report, SetAware, Wlfu, algorithms, algorithms_of_forms, simulate,
+};
 use thermocline_replay::synthetic::Synthetic;
 use thermocline_replay::trace::{Header, RecordedPartition, RecordedSegment, Trace, TraceWriter};
 
@@ -23,6 +25,7 @@ fn trace(lookups: &[Vec<Asked<'_>>]) -> Trace {
             bytes: *bytes,
             stored_bytes: *bytes,
             load_seconds: *bytes as f64 / 10.0,
+            decode_seconds: 0.0,
             miss_seconds: 1.0,
         };
         let partition = |(local, other, segments): &Asked<'_>| RecordedPartition {
@@ -182,6 +185,64 @@ fn nothing_helps_a_cache_without_room() {
             assert_eq!((report.hit_ratio(), report.evictions), (0.0, 0));
         }
     }
+}
+
+/// A trace of `passes` over eight segments, each in a partition of its own, that take ten times as much decoded as stored,
+/// and of whose loads decoding takes a fifth.
+fn passes(passes: usize) -> Trace {
+    let mut writer = TraceWriter::new(vec![], &Header::new("test", 1.0, "parquet", None)).unwrap();
+    for number in 0..8 * passes {
+        let segment = RecordedSegment {
+            key: (number % 8).to_string(),
+            bytes: 100,
+            stored_bytes: 10,
+            load_seconds: 1.0,
+            decode_seconds: 0.2,
+            miss_seconds: 1.0,
+        };
+        let partition = RecordedPartition {
+            local_seconds: 0.0,
+            other_seconds: 2.0,
+            other_bytes: 10,
+            load_seconds_per_segment: 0.0,
+            segments: vec![segment],
+        };
+        writer.lookup((number / 8) as u64, "", &[partition]).unwrap();
+    }
+    Trace::read(writer.finish().unwrap().as_slice()).unwrap()
+}
+
+#[test]
+fn stored_bytes_of_everything_beat_decoded_segments_of_a_quarter() {
+    let trace = passes(6);
+    let seconds = |report: &Report| report.lookups[40..].iter().map(|lookup| lookup.seconds).sum::<f64>();
+    let decoded = simulate(&trace, 200, &mut Framework::new(Lfu::new(8, None)));
+    assert!(seconds(&decoded) >= 6.0, "{}", seconds(&decoded));
+    for mut forms in algorithms_of_forms(&trace) {
+        let report = simulate(&trace, 200, forms.as_mut());
+        // One segment has room to be decoded beside the others.
+        assert!(seconds(&report) <= 8.0 * 0.2 + 1e-9, "{}: {}", report.algorithm, seconds(&report));
+        assert_eq!(
+            report.lookups[16..].iter().map(|lookup| lookup.bytes_moved).sum::<u64>(),
+            0,
+            "{}",
+            report.algorithm
+        );
+        assert!(report.bytes_moved() <= 8 * 10 + 2 * 10, "what was decoded first is fetched again: {report:?}");
+    }
+}
+
+#[test]
+fn with_room_for_all_of_it_nothing_is_decoded_twice() {
+    let trace = passes(4);
+    for mut forms in algorithms_of_forms(&trace) {
+        let report = simulate(&trace, 1600, forms.as_mut());
+        assert_eq!(report.lookups[8..].iter().map(|lookup| lookup.seconds).sum::<f64>(), 0.0, "{}", report.algorithm);
+        assert_eq!((report.bytes_moved(), report.evictions), (80, 0));
+    }
+    let tight = simulate(&trace, 800, algorithms_of_forms(&trace)[0].as_mut());
+    let last: f64 = tight.lookups[24..].iter().map(|lookup| lookup.seconds).sum();
+    assert!(last <= 0.2 + 1e-9, "all but the last have room beside the stored bytes of one: {last}");
 }
 
 #[test]

@@ -44,12 +44,17 @@ fn recorded(
     let (other_seconds, other_bytes) = by_route.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
     let segment = |(request, column): (&SegmentRequest, &usize)| {
         let stored_bytes = partition.stored_bytes(&[*column]);
-        let fetched = costing.fetched(object, partition, &[*column], &[]);
+        let seconds = |missing: &[usize], stored: &[usize]| {
+            let cost = costing.fetched(object, partition, missing, stored);
+            (costing.seconds(object, &cost) - local).max(0.0)
+        };
+        let load_seconds = seconds(&[*column], &[]);
         RecordedSegment {
             key: request.key.to_string(),
             bytes: request.bytes as u64,
             stored_bytes,
-            load_seconds: (costing.seconds(object, &fetched) - local).max(0.0),
+            load_seconds,
+            decode_seconds: seconds(&[], &[*column]).min(load_seconds),
             miss_seconds: request.miss_seconds,
         }
     };

@@ -40,5 +40,12 @@ pub struct PartitionLine {
 pub struct NeedLine {
     pub id: u32,
     pub load: f64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub decode: f64,
     pub miss: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }

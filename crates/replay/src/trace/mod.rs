@@ -30,6 +30,7 @@
 //! | `other`, `other_bytes` | modelled seconds of its best route that neither uses nor fills the cache, and the bytes that this route moves |
 //! | `load_per_segment` | modelled seconds that the load of a segment takes beside its transfer |
 //! | `load` | modelled seconds of a segment's transfer and decoding |
+//! | `decode` | those of them that decoding takes; absent for none |
 //! | `miss` | modelled work of its miss, total_work(s) of equation 1 of the FlexPushdownDB paper |
 //!
 //! `defines` is absent where nothing is new. Numbers are not negative. A trace has keys without the objects' versions,

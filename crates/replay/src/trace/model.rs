@@ -97,8 +97,17 @@ pub struct Need {
     pub id: SegmentId,
     /// Modelled seconds of its transfer and decoding.
     pub load_seconds: f64,
+    /// Those of them that decoding takes.
+    pub decode_seconds: f64,
     /// Modelled work of its miss in seconds.
     pub miss_seconds: f64,
+}
+
+impl Need {
+    /// Share of a load that its stored bytes save: the transfer.
+    pub fn stored_share(&self) -> f64 {
+        if self.load_seconds > 0.0 { (1.0 - self.decode_seconds / self.load_seconds).max(0.0) } else { 0.0 }
+    }
 }
 
 /// All lookups of a workload, in order.

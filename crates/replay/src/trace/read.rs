@@ -82,8 +82,8 @@ impl Reader {
             if segments.iter().any(|other| other.id == id) {
                 return self.damaged(format!("a partition needs segment {} twice", need.id));
             }
-            numbers.extend([need.load, need.miss]);
-            segments.push(Need { id, load_seconds: need.load, miss_seconds: need.miss });
+            numbers.extend([need.load, need.decode, need.miss]);
+            segments.push(Need { id, load_seconds: need.load, decode_seconds: need.decode, miss_seconds: need.miss });
         }
         if let Some(wrong) = numbers.into_iter().find(|seconds| *seconds < 0.0) {
             return self.damaged(format!("{wrong} is no time"));

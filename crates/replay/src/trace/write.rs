@@ -33,6 +33,8 @@ pub struct RecordedSegment<K> {
     pub stored_bytes: u64,
     /// Modelled seconds of its transfer and decoding.
     pub load_seconds: f64,
+    /// Those of them that decoding takes.
+    pub decode_seconds: f64,
     /// Modelled work of its miss in seconds.
     pub miss_seconds: f64,
 }
@@ -78,7 +80,8 @@ impl<W: Write> TraceWriter<W> {
                     defines.push(DefinitionLine { id, key: Cow::Borrowed(key), bytes, stored_bytes });
                     id
                 });
-                segments.push(NeedLine { id, load: segment.load_seconds, miss: segment.miss_seconds });
+                let RecordedSegment { load_seconds, decode_seconds, miss_seconds, .. } = segment;
+                segments.push(NeedLine { id, load: *load_seconds, decode: *decode_seconds, miss: *miss_seconds });
             }
             lines.push(PartitionLine {
                 local: partition.local_seconds,
@@ -133,6 +136,7 @@ impl Trace {
                                 bytes: segment.bytes,
                                 stored_bytes: segment.stored_bytes,
                                 load_seconds: need.load_seconds,
+                                decode_seconds: need.decode_seconds,
                                 miss_seconds: need.miss_seconds,
                             })
                         })

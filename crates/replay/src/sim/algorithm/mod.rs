@@ -36,6 +36,15 @@ pub trait Algorithm: fmt::Debug {
     fn lookup(&mut self, now: usize, lookup: &Lookup, contents: &mut Contents);
 }
 
+/// The algorithms that also keep stored bytes, each fresh. The bound is not one for them.
+pub fn algorithms_of_forms(trace: &Trace) -> Vec<Box<dyn Algorithm>> {
+    let count = trace.segments.len();
+    vec![
+        Box::new(Framework::of_forms(Lfu::new(count, None), count)),
+        Box::new(Framework::of_forms(Wlfu::new(count, None), count)),
+    ]
+}
+
 /// All algorithms that do not need the bound, each fresh, for a cache of `capacity` bytes.
 pub fn algorithms(trace: &Trace, capacity: u64) -> Vec<Box<dyn Algorithm>> {
     let count = trace.segments.len();

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use thermocline_replay::bound::{Effort, lower_bound, offline_plan};
-use thermocline_replay::sim::{Offline, Report, algorithms, simulate};
+use thermocline_replay::sim::{Offline, Report, algorithms, algorithms_of_forms, simulate};
 use thermocline_replay::synthetic::Synthetic;
 use thermocline_replay::trace::Trace;
 
@@ -65,7 +65,8 @@ fn read(path: &Path) -> Result<Trace, Failure> {
     Trace::read(BufReader::new(file)).map_err(|error| named(&error))
 }
 
-/// Reports of all algorithms at one cache size, the last of which knows the future.
+/// Reports of all algorithms at one cache size. After the one that knows the future come those that keep stored bytes as
+/// well, for which the bound is none.
 struct AtSize {
     bound_seconds: f64,
     reports: Vec<Report>,
@@ -83,6 +84,7 @@ fn at_size(trace: &Trace, percent: f64, rounds: usize) -> AtSize {
         let plan = offline_plan(trace, capacity, &bound, fastest.as_mut());
         reports.push(simulate(trace, capacity, &mut Offline::new(plan)));
     }
+    reports.extend(algorithms_of_forms(trace).into_iter().map(run));
     AtSize { bound_seconds: bound.seconds, reports }
 }
 
