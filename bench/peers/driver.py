@@ -29,9 +29,12 @@ class Driver:
 
     def read(self):
         timer = threading.Timer(self.seconds_max, stop, [self.process])
+        timer.daemon = True
         timer.start()
-        line = self.process.stdout.readline()
-        timer.cancel()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
         if not line:
             raise Failure(f"{self.name} ended, or took longer than {self.seconds_max} s: {tail(self.log)}")
         answer = json.loads(line)
