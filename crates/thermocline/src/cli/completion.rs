@@ -125,6 +125,7 @@ const KEYWORDS: &[&str] = &[
 
 /// Tables of the schema `system`.
 const SYSTEM_TABLES: &[&str] = &[
+    "system.calibration",
     "system.executors",
     "system.indexes",
     "system.memory",
