@@ -153,6 +153,10 @@ def description(setting):
         "cache": setting.cache,
         "threads": setting.threads,
         "link": setting.link.kind,
+        "modes": setting.modes,
+        "thermocline_arguments": " ".join(setting.extra),
+        "java_heap": setting.java_heap,
+        "seconds_max": setting.seconds_max,
     }
 
 
@@ -201,12 +205,15 @@ def main():
     given = arguments()
     setting = setting_of(given)
     # As Ctrl-C: everything that was started is stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     if link.MARK not in os.environ:
         prepare(setting, given.peers)
         if given.link != "proxy":
             link.enter_namespace()
     cores = sorted(os.sched_getaffinity(0))[: setting.threads]
+    if len(cores) < setting.threads:
+        raise Failure(f"--threads {setting.threads}: there are {len(cores)} cores")
     os.sched_setaffinity(0, cores)
     with contextlib.ExitStack() as stack:
         setting.link = link.new_link(given.link)

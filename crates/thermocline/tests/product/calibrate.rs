@@ -67,7 +67,7 @@ fn a_calibration_is_kept_used_and_refused_once_the_node_has_changed() {
         assert!(lines[0].contains('%') && lines[1].contains("ms"), "{said}");
     }
     assert!(
-        said.contains("the model picks the fastest mode for") && said.contains("auto begins with: link of"),
+        said.contains("the modes' models pick the fastest one for") && said.contains("auto begins with: link of"),
         "{said}"
     );
     for (name, x) in [

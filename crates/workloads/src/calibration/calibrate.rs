@@ -249,10 +249,11 @@ fn too_few(subject: &Subject, mode: Mode, queries: usize) -> CalibrationError {
 /// link, that of `pushdown` is any where answers are on their way while storage computes: so it is the larger of the two,
 /// and at most twice the first.
 fn rates(subject: &Subject, queries: &[Measured], fitted: &Fitted, shown: Rates) -> Rates {
-    let decoded = queries.iter().filter(|query| query.mode == Mode::Caching).map(|query| {
-        let bytes = subject.decoding_bytes(query.setting.partitions, query.setting.columns);
-        ((1.0 - query.hit) * bytes as f64, query.stats.decoding_us as f64 / 1e6)
-    });
+    let decoded =
+        queries.iter().filter(|query| query.mode == Mode::Caching && !query.setting.is_validation).map(|query| {
+            let bytes = subject.decoding_bytes(query.setting.partitions, query.setting.columns);
+            ((1.0 - query.hit) * bytes as f64, query.stats.decoding_us as f64 / 1e6)
+        });
     let link = |mode: Mode| {
         let model = fitted.models.iter().find(|model| model.mode == mode);
         model.map(|model| model.parameters).map(|[link, ..]| 1.0 / link).filter(|rate| rate.is_finite())

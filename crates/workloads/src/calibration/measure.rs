@@ -81,8 +81,12 @@ impl Measurer<'_> {
             left = others;
             // Columns that others have loaded would make room for those that are to be missing.
             self.runs.engine().cache().remove_table(&self.subject.table);
-            for hit in &self.hits {
-                let cached = (first.partitions as f64 * hit).round() as usize;
+            // Of few partitions, several hit ratios are the same ones.
+            let mut counts: Vec<usize> =
+                self.hits.iter().map(|hit| (first.partitions as f64 * hit).round() as usize).collect();
+            counts.dedup();
+            done += alike.len() * (self.hits.len() - counts.len());
+            for cached in counts {
                 self.load(first, cached).await?;
                 for setting in &alike {
                     for mode in self.modes(*setting, cached) {

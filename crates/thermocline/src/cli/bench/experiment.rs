@@ -57,7 +57,7 @@ pub struct ExperimentArgs {
     /// Timed passes over the queries, after a warm-up; in each, the modes take turns
     #[arg(long, default_value_t = 1, value_parser = at_least(1))]
     pub passes: usize,
-    /// Run each query in a database of its own, in which nothing is cached, known or learnt
+    /// Run each query in a database of its own, in which nothing is cached, known or learnt; the storage node goes on
     #[arg(long, conflicts_with_all = ["reference", "trace"])]
     cold: bool,
     /// Also run plain DataFusion and, if Python has it, DuckDB, over the same files and over tables in memory; they

@@ -123,7 +123,13 @@ fn model(args: &ModelMapArgs) -> Result<(ThesisModel, String), Failure> {
         return Err(Failure::Usage("--size: nothing takes no time".to_owned()));
     }
     let calibrated = calibration.as_ref().map(|calibration| calibration.stored_per_memory);
-    let storage = given.map(|rate| rate as f64).or(storage).unwrap_or(20e9);
+    let storage = given.map(|rate| rate as f64).or(storage);
+    if let (Some(calibration), None) = (&calibration, storage) {
+        let node = &calibration.node;
+        let why = format!("the calibration of {node} has no rate of storage, in mode pushdown: give --storage-rate");
+        return Err(Failure::Usage(why));
+    }
+    let storage = storage.unwrap_or(20e9);
     let model = ThesisModel {
         network: storage,
         storage,
@@ -137,6 +143,9 @@ fn model(args: &ModelMapArgs) -> Result<(ThesisModel, String), Failure> {
         Some(calibration) => format!("calibrated at {}, {}", calibration.node, calibration.format),
         None => "parameters of the thesis".to_owned(),
     };
+    let is_given = given.is_some()
+        || [args.storage_overhead, args.compute_overhead, args.stored_per_memory].iter().any(Option::is_some);
+    let source = if is_given { format!("{source}, but for those given") } else { source };
     Ok((model, source))
 }
 
@@ -146,6 +155,9 @@ fn calibration(args: &ModelMapArgs) -> Result<Option<Calibration>, Failure> {
     let all = file.read().map_err(|error| Failure::Failed(error.to_string()))?;
     let is_wanted = |known: &Calibration| args.node.as_ref().is_none_or(|node| known.node == *node);
     let found = all.into_iter().filter(is_wanted).max_by_key(|known| known.taken_at);
-    let none = || Failure::Failed(format!("{}: there is no such calibration", file.path().display()));
+    let none = || {
+        let of_node = args.node.as_ref().map_or_else(String::new, |node| format!(" of {node}"));
+        Failure::Failed(format!("{}: there is no calibration{of_node}", file.path().display()))
+    };
     found.map(Some).ok_or_else(none)
 }

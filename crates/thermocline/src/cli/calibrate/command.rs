@@ -34,7 +34,7 @@ pub struct CalibrateArgs {
     /// Measure it at this storage only, such as 10.0.0.1:32020
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Stored bytes of the table to measure, about [default: 32MiB, with --quick 4MiB]
+    /// Stored bytes of the table to measure, but at least 8 partitions [default: 32MiB, with --quick 4MiB]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
     /// Repetitions of each query, of which the median counts [default: 5, with --quick 3]
@@ -53,15 +53,19 @@ pub struct CalibrateArgs {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
     /// Show the calibrations of the database instead
-    #[arg(long, conflicts_with_all = ["table", "node", "size", "repeats", "quick", "out", "settings"])]
+    #[arg(long, conflicts_with_all = ["table", "node", "size", "repeats", "seed", "quick", "out", "settings"])]
     show: bool,
 }
 
+/// Settings that the measured queries need as they are.
+const OWN_SETTINGS: [&str; 6] = ["mode", "bitmaps", "cached_answers", "indexes", "pushback", "cache_size"];
+
 const EXAMPLES: &str = "\
 Runs filters of several sizes, row and column selectivities over the table, in the modes caching, pushdown and hybrid,
-with shares of it cached, and fits the runtime model of mode auto to the times by linear regression. Some of the queries
-are not fitted: the errors printed are theirs. The result is kept in DB/calibration.json for each storage, and used when
-the database is opened again, as long as the storage and this machine are what they were. Ctrl-C keeps the old one.
+with shares of it cached, and fits the thesis's model of each mode to the times by linear regression. Some of the queries
+are not fitted: the errors printed are theirs. Mode auto, which has a model of its own, begins with the rates in the last
+line. The result is kept in DB/calibration.json for each storage, and used when the database is opened again, as long as
+the storage and this machine are what they were. Ctrl-C leaves the file as it was.
 Nothing else should run on either side meanwhile.
 
 Examples:
@@ -88,6 +92,10 @@ pub async fn run(arguments: CalibrateArgs) -> Result<(), Failure> {
     let Some(table) = arguments.table.as_deref().filter(|_| !arguments.show) else { return show(directory) };
     for (name, value) in &arguments.settings {
         check_setting(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+        let name = name.strip_prefix("thermocline.").unwrap_or(name).to_ascii_lowercase();
+        if OWN_SETTINGS.contains(&name.as_str()) {
+            return Err(Failure::Usage(format!("--set {name}: calibrate sets {name} itself")));
+        }
     }
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| Failure::Failed(format!("{}: {error}", out.display())))?;
@@ -95,7 +103,7 @@ pub async fn run(arguments: CalibrateArgs) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen(true)?;
     let measured = interrupt.or(measure(&arguments, table)).await;
     if let Err(Failure::Interrupted) = measured {
-        notice(format_args!("interrupted: nothing was kept, and the calibration of before stays"));
+        notice(format_args!("interrupted: nothing was kept, and the calibrations are what they were"));
     }
     measured??;
     output::flush()
@@ -115,6 +123,7 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
     };
     let nodes: Vec<String> = arguments.node.clone().map_or(labels, |node| vec![node]);
     let options = options(arguments);
+    let mut measured = vec![];
     for (number, node) in nodes.iter().enumerate() {
         let mut line = ProgressLine::new(node);
         let calibrated = calibrate(engine, &session.settings(), (table, node), &options, &mut |progress| {
@@ -127,7 +136,10 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
         if let Some(out) = &arguments.out {
             write_figures(out, number, &calibrated)?;
         }
-        let kept = engine.resources().calibrations().keep(calibrated.calibration);
+        measured.push(calibrated.calibration);
+    }
+    for calibration in measured {
+        let kept = engine.resources().calibrations().keep(calibration);
         kept.map_err(|error| Failure::Failed(format!("the calibration is not kept: {error}")))?;
     }
     say!("kept in {}; it is used when the database is opened again", arguments.directory.display());

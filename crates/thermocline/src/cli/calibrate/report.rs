@@ -41,7 +41,7 @@ pub fn print_report(calibrated: &Calibrated) {
     if choices.total > 0 {
         let percent = 100.0 * choices.right as f64 / choices.total as f64;
         say!(
-            "the model picks the fastest mode for {} of {} queries that were not fitted ({percent:.0} %); the others \
+            "the modes' models pick the fastest one for {} of {} queries that were not fitted ({percent:.0} %); the others \
              take {:.1} % longer on average, {:.1} % at most",
             choices.right,
             choices.total,
