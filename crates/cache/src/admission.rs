@@ -80,6 +80,17 @@ impl Ample {
     }
 }
 
+/// What the access at hand counts for when a segment is compared with those that would have to go for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThisUse {
+    /// As any other; it was recorded.
+    Recorded,
+    /// As any other; it is yet to be recorded.
+    Ahead,
+    /// Nothing, although it was recorded.
+    Discounted,
+}
+
 /// A decision of Algorithm 1.
 pub(crate) struct Plan {
     /// By group, whether all of its missing segments are admitted, or none is missing.
@@ -89,13 +100,12 @@ pub(crate) struct Plan {
 }
 
 impl State {
-    /// Lines 3 to 12. Considers the missing segments and as many victims as would make room for them. With `ahead`, one
-    /// access of each segment is yet to be recorded.
-    pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], ahead: bool) -> Plan {
+    /// Lines 3 to 12. Considers the missing segments and as many victims as would make room for them.
+    pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], this_use: ThisUse) -> Plan {
         let mut missing: Vec<(Rank, &Asked<'_>)> = asked
             .iter()
             .filter(|asked| asked.missing && self.is_absent(asked.slot))
-            .map(|asked| (self.rank_of(asked, ahead), asked))
+            .map(|asked| (self.rank_of(asked, this_use), asked))
             .collect();
         missing.sort_by(|(a, asked_a), (b, asked_b)| b.cmp(a).then(asked_a.group.cmp(&asked_b.group)));
         let mut short: Vec<usize> = vec![0; groups];
@@ -196,14 +206,18 @@ impl State {
         slot.is_none_or(|slot| matches!(slot.residency, Residency::Absent { .. }))
     }
 
-    fn rank_of(&self, asked: &Asked<'_>, ahead: bool) -> Rank {
+    fn rank_of(&self, asked: &Asked<'_>, this_use: ThisUse) -> Rank {
         let slot = asked.slot.and_then(|slot| self.slots.get(slot));
         let mut uses = slot.map(|slot| slot.uses).unwrap_or_default();
         let SegmentRequest { key, miss_seconds, .. } = asked.request;
         let Form { bytes, saves: share, .. } = asked.form;
-        if ahead {
-            uses.record(self.tick + 1, *miss_seconds);
-            uses.inflation = self.inflation;
+        match this_use {
+            ThisUse::Recorded => {}
+            ThisUse::Ahead => {
+                uses.record(self.tick + 1, *miss_seconds);
+                uses.inflation = self.inflation;
+            }
+            ThisUse::Discounted => uses = uses.before_last(),
         }
         Candidate { key, uses: &uses, bytes, share }.rank(self.policy.as_ref())
     }

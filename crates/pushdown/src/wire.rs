@@ -526,6 +526,9 @@ pub struct FragmentReport {
     /// Time that the request waited for a slot before the admission, in microseconds.
     #[prost(uint64, tag = "7")]
     pub waited_us: u64,
+    /// Part of `elapsed_us` in which a core worked on the answer, in microseconds; 0 if that was not measured.
+    #[prost(uint64, tag = "8")]
+    pub busy_us: u64,
     /// Statistics of the columns that were read whole, where the format stores none (CSV).
     #[prost(message, repeated, tag = "5")]
     pub statistics: Vec<ColumnStatistics>,

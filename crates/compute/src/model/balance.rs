@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn empty(bytes_per_s: f64, slots: f64) -> Load {
-        Load::new(vec![Capacity { bytes_per_s, slots, round_trip_s: 0.0, shares_cores: false }], 1.0)
+        Load::new(vec![Capacity { bytes_per_s, slots, round_trip_s: 0.0, cores_share: 0.0 }], 1.0)
     }
 
     fn there(storage_s: f64) -> Cost {

@@ -20,15 +20,15 @@ pub(crate) struct Capacity {
     pub(crate) slots: f64,
     /// Seconds of a round trip.
     pub(crate) round_trip_s: f64,
-    /// Whether its slots take this side's cores.
-    pub(crate) shares_cores: bool,
+    /// Seconds of this side's cores that a second of its slots takes: 0 for a storage with cores of its own.
+    pub(crate) cores_share: f64,
 }
 
 impl Capacity {
     /// Seconds until one partition's work is done alone, with `cores` cores here.
     pub(crate) fn seconds(&self, cost: &Cost, cores: f64) -> f64 {
         let (slots_s, here_s) = (self.slots_s(cost), self.cores_s(cost) / cores.max(1.0));
-        let apart = if self.shares_cores { 0.0 } else { slots_s };
+        let apart = if self.shares_cores() { 0.0 } else { slots_s };
         together([self.link_s(cost), apart, here_s].into_iter(), slots_s)
             + if cost.asks_storage() { self.round_trip_s } else { 0.0 }
     }
@@ -40,7 +40,11 @@ impl Capacity {
 
     /// Seconds of one of this side's cores.
     fn cores_s(&self, cost: &Cost) -> f64 {
-        cost.here_s + if self.shares_cores { cost.storage_s } else { 0.0 }
+        cost.here_s + self.cores_share * cost.storage_s
+    }
+
+    fn shares_cores(&self) -> bool {
+        self.cores_share > 0.0
     }
 
     /// Seconds of all slots.
@@ -132,7 +136,7 @@ impl Load {
     /// Seconds until all of it is done.
     pub(crate) fn seconds(&self) -> f64 {
         let slots = self.slots.iter().zip(&self.capacities);
-        let apart = slots.filter(|(_, capacity)| !capacity.shares_cores).map(|(seconds, _)| *seconds);
+        let apart = slots.filter(|(_, capacity)| !capacity.shares_cores()).map(|(seconds, _)| *seconds);
         let resources = self.links.iter().copied().chain(apart).chain([self.here_s]);
         let slots_s = self.slots.iter().copied().fold(0.0, f64::max);
         let asked = self.capacities.iter().zip(&self.requests).filter(|(_, requests)| **requests > 0);
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     fn load() -> Load {
-        Load::new(vec![Capacity { bytes_per_s: 1e6, slots: 2.0, round_trip_s: 0.0, shares_cores: false }], 2.0)
+        Load::new(vec![Capacity { bytes_per_s: 1e6, slots: 2.0, round_trip_s: 0.0, cores_share: 0.0 }], 2.0)
     }
 
     #[test]
@@ -164,13 +168,13 @@ mod tests {
     #[test]
     fn a_storage_on_this_machine_takes_its_cores() {
         let work = Cost { link_bytes: 0.0, storage_s: 1.0, here_s: 0.0 };
-        for (shares_cores, expected) in [(false, 2.0), (true, 3.0)] {
-            let capacity = Capacity { bytes_per_s: 1e6, slots: 4.0, round_trip_s: 0.0, shares_cores };
+        for (cores_share, expected) in [(0.0, 2.0), (0.5, 2.5), (1.0, 3.0)] {
+            let capacity = Capacity { bytes_per_s: 1e6, slots: 4.0, round_trip_s: 0.0, cores_share };
             let mut load = Load::new(vec![capacity], 1.0);
             load.add(0, &work);
             load.add(0, &Cost { link_bytes: 0.0, storage_s: 0.0, here_s: 2.0 });
             let seconds = load.seconds();
-            assert!(seconds >= expected && seconds < expected * 1.03, "{shares_cores}: {seconds}");
+            assert!(seconds >= expected && seconds < expected * 1.03, "{cores_share}: {seconds}");
         }
     }
 }

@@ -11,15 +11,25 @@ const BYTES_PER_S: f64 = 6.25e6;
 const ROUND_TRIP_S: f64 = 500e-6;
 /// Bytes of a transfer that tells the bandwidth. Smaller ones tell the round trip.
 const BYTES_MIN: u64 = 32 << 10;
-/// Bytes of a busy period that corrects the bandwidth, or a smaller number that took [`TIME_MIN`]. Buffers and limits that
-/// allow for bursts let less than that pass at any speed.
+/// Bytes of a busy period that tells how fast the link is at least, or a smaller number that took [`TIME_MIN`]. Buffers and
+/// limits that allow for bursts let less than that pass at any speed.
 const SAMPLE_BYTES: u64 = 4 << 20;
 /// See [`SAMPLE_BYTES`].
 const TIME_MIN: Duration = Duration::from_millis(20);
-/// Time of all transfers until the bandwidth is first known.
-const FIRST_TIME_MIN: Duration = Duration::from_millis(10);
+/// Time of all transfers until the bandwidth is first known, or [`SAMPLE_BYTES`].
+const FIRST_TIME_MIN: Duration = Duration::from_millis(50);
+/// Factor between the bounds within which the bandwidth is first known, unless there were [`SAMPLE_BYTES`].
+const FIRST_SPREAD_MAX: f64 = 2.0;
+/// Factor by which the bandwidth may first exceed what was achieved; the middle is taken.
+const FIRST_FACTOR_MAX: f64 = 4.0;
+/// Time of a busy period that may not be the link's: of the whole, and of each transfer, beside two round trips. Both ends
+/// compute as well, and bytes that have come may wait for a core; so do small answers, which tell the round trip.
+const DELAY_MAX: Duration = Duration::from_millis(30);
+const DELAY_EACH: Duration = Duration::from_millis(5);
+/// Time of periods that are taken together to see whether the link is slower than is known.
+const TOGETHER: Duration = Duration::from_millis(200);
 /// Time after which a busy period ends although transfers go on.
-const PERIOD_MAX: Duration = Duration::from_millis(100);
+const PERIOD_MAX: Duration = Duration::from_millis(300);
 
 /// Time that bytes were on their way: those of one answer.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +42,21 @@ pub(crate) struct Transfer {
     pub(crate) took: Duration,
 }
 
+impl Transfer {
+    /// Whether so many bytes tell the round trip, and not the bandwidth.
+    pub(crate) fn tells_round_trip(bytes: u64) -> bool {
+        bytes < BYTES_MIN
+    }
+}
+
 /// Bandwidth achieved over a link (the thesis's BW_network-achieved) and its round trip.
 ///
 /// Transfers that overlap share the link. So the bytes of all are divided by the time in which any of them was under way: a
 /// busy period. The first of several that end together would look slow, and the last fast.
+///
+/// A period says between which bounds the bandwidth lies: bytes over its whole time, and bytes over what is left of that
+/// without delays that are not the link's. An estimate between these stays as it is; so a few small answers on a busy
+/// machine do not make a fast link look slow, and many bytes tell it exactly.
 #[derive(Debug)]
 pub(crate) struct Link {
     bytes_per_s: Estimate,
@@ -44,9 +65,36 @@ pub(crate) struct Link {
     period: Option<Period>,
     /// End of the period before it.
     ended: Option<Instant>,
-    /// Bytes and time of the periods before the first observation.
+    /// The shortest round trip.
+    round_trip_min: Option<Duration>,
+    /// All periods before the first observation, and later those that are being taken together.
+    periods: Achieved,
+}
+
+/// Bytes that came in a time, in some transfers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Achieved {
     bytes: u64,
-    time: Duration,
+    took: Duration,
+    transfers: u32,
+}
+
+impl Achieved {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            took: self.took + other.took,
+            transfers: self.transfers.saturating_add(other.transfers),
+        }
+    }
+
+    /// The least and the most bytes a second that the link may have; infinite if anything may be.
+    fn bounds(&self, round_trip: Duration) -> (f64, f64) {
+        let delays = DELAY_MAX.max(DELAY_EACH.max(round_trip.saturating_mul(2)).saturating_mul(self.transfers));
+        let rate = |time: Duration| self.bytes as f64 / time.as_secs_f64().max(1e-6);
+        let most = self.took.checked_sub(delays).map_or(f64::INFINITY, rate);
+        (rate(self.took), most)
+    }
 }
 
 /// Time in which transfers overlapped.
@@ -55,6 +103,7 @@ struct Period {
     began: Instant,
     until: Instant,
     bytes: u64,
+    transfers: u32,
 }
 
 impl Default for Link {
@@ -64,8 +113,8 @@ impl Default for Link {
             round_trip_s: Estimate::assumed(ROUND_TRIP_S),
             period: None,
             ended: None,
-            bytes: 0,
-            time: Duration::ZERO,
+            round_trip_min: None,
+            periods: Achieved::default(),
         }
     }
 }
@@ -90,21 +139,23 @@ impl Link {
     /// Learns from a transfer that has ended.
     pub(crate) fn observe(&mut self, transfer: Transfer) {
         let Transfer { bytes, ended, took } = transfer;
-        if bytes < BYTES_MIN {
+        if Transfer::tells_round_trip(bytes) {
             self.round_trip_s.observe(took.as_secs_f64());
+            self.round_trip_min = Some(self.round_trip_min.map_or(took, |least| least.min(took)));
             return;
         }
-        let took = took.saturating_sub(Duration::from_secs_f64(self.round_trip_s.value()));
+        let took = took.saturating_sub(self.round_trip_min.unwrap_or_default()).max(took / 2);
         let began = ended.checked_sub(took).unwrap_or(ended);
         let began = self.ended.map_or(began, |before| before.max(began));
         match &mut self.period {
             Some(period) if began <= period.until => {
                 period.until = period.until.max(ended);
                 period.bytes += bytes;
+                period.transfers = period.transfers.saturating_add(1);
             }
             _ => {
                 self.settle();
-                self.period = Some(Period { began, until: began.max(ended), bytes });
+                self.period = Some(Period { began, until: began.max(ended), bytes, transfers: 1 });
             }
         }
         if self.period.as_ref().is_some_and(|period| period.until.duration_since(period.began) >= PERIOD_MAX) {
@@ -112,21 +163,36 @@ impl Link {
         }
     }
 
+    fn round_trip(&self) -> Duration {
+        Duration::try_from_secs_f64(self.round_trip_s.value()).unwrap_or_default()
+    }
+
     /// Ends the busy period, so that its bytes count.
     pub(crate) fn settle(&mut self) {
-        let Some(Period { began, until, bytes }) = self.period.take() else { return };
+        let Some(Period { began, until, bytes, transfers }) = self.period.take() else { return };
         self.ended = Some(until);
-        let took = until.duration_since(began);
-        let (bytes, took, time_min) = match self.bytes_per_s.is_observed() {
-            true => (bytes, took, TIME_MIN),
-            false => {
-                self.bytes += bytes;
-                self.time += took;
-                (self.bytes, self.time, FIRST_TIME_MIN)
+        let achieved = Achieved { bytes, took: until.duration_since(began), transfers };
+        tracing::trace!(?achieved, round_trip = ?self.round_trip(), known = ?self.bytes_per_s, "transfers over a link");
+        self.periods = self.periods.plus(achieved);
+        let together = self.periods;
+        let (least, most) = together.bounds(self.round_trip());
+        if !self.bytes_per_s.is_observed() {
+            let is_close = together.took >= FIRST_TIME_MIN && most <= FIRST_SPREAD_MAX * least;
+            if is_close || together.bytes >= SAMPLE_BYTES {
+                self.periods = Achieved::default();
+                self.bytes_per_s.observe((least * most.min(FIRST_FACTOR_MAX * least)).sqrt());
             }
-        };
-        if bytes >= SAMPLE_BYTES || took >= time_min {
-            self.bytes_per_s.observe(bytes as f64 / took.as_secs_f64().max(1e-6));
+            return;
+        }
+        if self.bytes_per_s.value() > most {
+            self.bytes_per_s.observe(most);
+        }
+        if together.took >= TOGETHER {
+            self.periods = Achieved::default();
+        }
+        let (least, _) = achieved.bounds(self.round_trip());
+        if self.bytes_per_s.value() < least && (bytes >= SAMPLE_BYTES || achieved.took >= TIME_MIN) {
+            self.bytes_per_s.observe(least);
         }
     }
 }

@@ -4,6 +4,7 @@ mod balance;
 mod calibration;
 mod calibrations;
 mod cost;
+mod credit;
 mod estimate;
 mod link;
 mod runtime_model;
@@ -15,6 +16,7 @@ pub use calibration::{
 };
 pub use calibrations::{CalibrationState, Calibrations};
 pub(crate) use cost::{Capacity, Cost, Load};
+pub(crate) use credit::Credit;
 pub(crate) use link::Transfer;
 pub(crate) use runtime_model::RuntimeModel;
 pub(crate) use storage_rates::{Outstanding, StorageRates};

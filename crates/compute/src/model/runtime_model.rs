@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::calibration::{Calibration, Rates};
+use super::credit::Credit;
 use super::estimate::Estimate;
 use super::storage_rates::StorageRates;
 
@@ -25,6 +26,8 @@ pub(crate) struct RuntimeModel {
     decoding: Mutex<HashMap<u64, Estimate>>,
     /// The same for tables of which nothing was read yet.
     assumed: Mutex<Assumed>,
+    /// Time that loads may take.
+    pub(crate) credit: Mutex<Credit>,
 }
 
 /// Seconds of a core per byte in memory, and per byte of text.

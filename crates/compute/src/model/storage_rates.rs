@@ -11,6 +11,8 @@ use super::link::{Link, Transfer};
 
 /// Fragments at once that are assumed until some have run.
 const SLOTS: f64 = 2.0;
+/// Probes of a link at most: on a busy machine, one may tell little.
+const PROBES_MAX: u32 = 8;
 /// Weight of the newest answer in the share that is pushed back.
 const WEIGHT: f64 = 0.1;
 /// Expected seconds of a fragment that tells how fast a storage is: smaller ones tell what each takes beside its rows.
@@ -26,11 +28,15 @@ pub(crate) struct StorageRates {
     slots: Estimate,
     /// Seconds that fragments take there, relative to what is expected of this side's cores.
     slowness: Estimate,
+    /// Share of a fragment's time in which a core works on it: fragments that run at once may share cores.
+    busy_share: Estimate,
     /// Share of fragments that it pushes back.
     pushed_back: f64,
     /// Fragments that it was asked for and has not answered.
     outstanding: usize,
-    probed: bool,
+    /// Probes of the link that were begun, and whether one is under way.
+    probes: u32,
+    is_probed: bool,
 }
 
 /// A fragment that a storage was asked for, until this is dropped.
@@ -71,17 +77,29 @@ impl Default for StorageRates {
             link: Link::default(),
             slots: Estimate::assumed(SLOTS),
             slowness: Estimate::assumed(1.0),
+            busy_share: Estimate::assumed(1.0),
             pushed_back: 0.0,
             outstanding: 0,
-            probed: false,
+            probes: 0,
+            is_probed: false,
         }
     }
 }
 
 impl StorageRates {
-    /// Whether to probe the link: nothing is known of it, and nobody has begun to.
+    /// Whether to probe the link: nothing is known of it, nobody is about to, and not many have tried.
     pub(crate) fn begin_probe(&mut self) -> bool {
-        !self.knows_link() && !std::mem::replace(&mut self.probed, true)
+        let begins = !self.knows_link() && !self.is_probed && self.probes < PROBES_MAX;
+        if begins {
+            self.probes += 1;
+            self.is_probed = true;
+        }
+        begins
+    }
+
+    /// Ends what [`StorageRates::begin_probe`] has begun.
+    pub(crate) fn end_probe(&mut self) {
+        self.is_probed = false;
     }
 
     /// Begins with what was measured before.
@@ -124,6 +142,11 @@ impl StorageRates {
         self.slowness.value()
     }
 
+    /// Seconds of its cores for a second of a slot.
+    pub(crate) fn busy_share(&self) -> f64 {
+        self.busy_share.value().min(1.0)
+    }
+
     /// Share of fragments that it pushes back.
     pub(crate) fn pushed_back(&self) -> f64 {
         self.pushed_back
@@ -150,6 +173,13 @@ impl StorageRates {
         }
         if expected >= TELLING_S {
             self.slowness.observe(storage / expected);
+        }
+    }
+
+    /// Learns that a core worked for `busy` on a fragment that ran for `storage`; not at all if that is unknown.
+    pub(crate) fn worked(&mut self, storage: Duration, busy: Duration) {
+        if storage.as_secs_f64() >= TELLING_S {
+            self.busy_share.observe(busy.as_secs_f64() / storage.as_secs_f64());
         }
     }
 

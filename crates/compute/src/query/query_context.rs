@@ -91,6 +91,10 @@ pub struct QueryStats {
     pub storage_us: u64,
     /// Microseconds that requests waited for a slot of their storage node, summed over requests.
     pub waiting_us: u64,
+    /// Microseconds that the model of mode `auto` expected of scans, summed over them.
+    pub expected_us: u64,
+    /// Microseconds that these scans took, from routing to the last row of the last partition, summed over them.
+    pub taken_us: u64,
 }
 
 impl QueryStats {
@@ -311,6 +315,8 @@ impl QueryContext {
             network_us: micros(|scan| &scan.time_network),
             storage_us: micros(|scan| &scan.time_storage),
             waiting_us: micros(|scan| &scan.time_waiting),
+            expected_us: micros(|scan| &scan.time_expected),
+            taken_us: micros(|scan| &scan.time_taken),
         }
     }
 }

@@ -67,6 +67,10 @@ pub struct ScanMetrics {
     pub time_storage: Time,
     /// Time that requests waited for a slot of their storage node, summed over requests.
     pub time_waiting: Time,
+    /// Time that the model expected of scans whose routes it chose.
+    pub time_expected: Time,
+    /// Time that these scans took, from routing to the last row of the last partition.
+    pub time_taken: Time,
 }
 
 impl ScanMetrics {
@@ -114,6 +118,8 @@ impl ScanMetrics {
             time_network: time("time_network"),
             time_storage: time("time_storage"),
             time_waiting: time("time_waiting"),
+            time_expected: time("time_expected"),
+            time_taken: time("time_taken"),
             set,
         }
     }

@@ -5,16 +5,15 @@ use thermocline_pushdown::Route;
 use super::bitmap::Choice;
 use super::candidate::Candidate;
 use super::costing::Costing;
-use crate::model::{Cost, Load, Options, balance};
+use crate::model::{Cost, Credit, Load, Options, balance};
 
-/// Share of a scan's time by which loads may lengthen it.
-///
-/// For columns that were asked for the first time, of its time without loads: a link that would be idle costs nothing. For
-/// columns that were asked for before, of its time without a cache: what earlier loads save pays for later ones, and no
-/// scan takes longer than if there were no cache, but for this share. They are expected to be asked for as often again, so
-/// that a load is made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice
-/// as much as knowing the future).
-const LOADS_SHARE: f64 = 0.03;
+/// Share of a scan's time by which loads of columns that were not asked for before may lengthen it: a link that would be
+/// idle costs nothing. Columns that were asked for before are expected to be asked for as often again, so that a load is
+/// made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice as much as knowing
+/// the future).
+const UNKNOWN_SHARE: f64 = Credit::SHARE;
+/// Share by which loads that are paid from [`Credit`] may lengthen one scan.
+const KNOWN_SHARE: f64 = 0.3;
 
 /// Seconds that a scan is expected to take, for `EXPLAIN`.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +22,8 @@ pub(super) struct Estimates {
     pub(super) by_route: Vec<(Route, f64)>,
     /// With the routes chosen.
     pub(super) chosen: f64,
+    /// Without a cache.
+    pub(super) without_cache: f64,
 }
 
 /// What to do with a partition.
@@ -61,8 +62,12 @@ impl Routes {
     }
 }
 
-/// Prefers a route for every partition.
-pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Vec<Preference>, Estimates) {
+/// Prefers a route for every partition. Loads may spend `credit_s` seconds of [`Credit`].
+pub(super) fn choose(
+    costing: &Costing<'_>,
+    candidates: &[Candidate<'_>],
+    credit_s: f64,
+) -> (Vec<Preference>, Estimates) {
     // Those that are cached or found by an index are what they are.
     let mut empty = costing.nothing();
     let mut open = vec![];
@@ -76,15 +81,14 @@ pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Ve
 
     let options: Vec<Options> = open.iter().map(Routes::options).collect();
     let mut balanced = balance(&empty, &options);
-    let estimates = Estimates { by_route: uniform(&empty, &open), chosen: balanced.load.seconds() };
-    let without_cache = || {
-        let mut load = costing.nothing();
-        for Candidate { object, partition, .. } in candidates {
-            load.add(costing.storage(object), &costing.without_cache(object, partition));
-        }
-        load.seconds()
-    };
-    let invested = invest(&mut balanced.load, &balanced.choices, &open, without_cache);
+    let by_route = uniform(&empty, &open);
+    let mut load = costing.nothing();
+    for Candidate { object, partition, .. } in candidates {
+        load.add(costing.storage(object), &costing.without_cache(object, partition));
+    }
+    let without_cache = load.seconds();
+    let limits = Limits::new(balanced.load.seconds(), without_cache, credit_s);
+    let invested = invest(&mut balanced.load, &balanced.choices, &open, &limits);
     let mut open = open.into_iter().zip(balanced.choices).zip(invested);
     let preference = |candidate: &Candidate<'_>| {
         if let Some(choice) = candidate.fixed() {
@@ -101,7 +105,7 @@ pub(super) fn choose(costing: &Costing<'_>, candidates: &[Candidate<'_>]) -> (Ve
         }
     };
     let preferences = candidates.iter().map(preference).collect();
-    (preferences, Estimates { chosen: balanced.load.seconds(), ..estimates })
+    (preferences, Estimates { by_route, chosen: balanced.load.seconds(), without_cache })
 }
 
 fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
@@ -149,11 +153,31 @@ fn uniform(empty: &Load, open: &[Routes]) -> Vec<(Route, f64)> {
     by_route
 }
 
-/// Moves partitions from storage to the cache as long as that pays for itself within [`LOADS_SHARE`]; says which, and leaves
+/// Seconds that a scan may take with its loads.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Loads of columns that were not asked for before.
+    unknown: f64,
+    /// Loads of others.
+    known: f64,
+}
+
+impl Limits {
+    /// Those of a scan that takes `before` seconds without loads, and `without_cache` without a cache.
+    fn new(before: f64, without_cache: f64, credit_s: f64) -> Self {
+        // What the cache saves this scan pays for its own loads, and what it saved others for a part.
+        let own = without_cache.max(before) * (1.0 + Credit::SHARE);
+        Self {
+            unknown: before * (1.0 + UNKNOWN_SHARE),
+            known: own.max((own + credit_s).min(before * (1.0 + KNOWN_SHARE))),
+        }
+    }
+}
+
+/// Moves partitions from storage to the cache as long as that pays for itself within `limits`; says which, and leaves
 /// their work in `load`.
-fn invest(load: &mut Load, choices: &[usize], open: &[Routes], without_cache: impl FnOnce() -> f64) -> Vec<bool> {
+fn invest(load: &mut Load, choices: &[usize], open: &[Routes], limits: &Limits) -> Vec<bool> {
     let mut invested = vec![false; open.len()];
-    let before = load.seconds();
     // Time that a partition takes alone tells what it saves and costs relative to others.
     let alone = |cost: &Cost, storage: usize| load.alone(storage, cost);
     let mut worth: Vec<(f64, usize)> = open
@@ -169,18 +193,14 @@ fn invest(load: &mut Load, choices: &[usize], open: &[Routes], without_cache: im
             (saved >= extra).then_some((saved / extra, number))
         })
         .collect();
-    if worth.is_empty() {
-        return invested;
-    }
     worth.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let without_cache = without_cache().max(before);
     for (_, number) in worth {
         let Some(routes) = open.get(number) else { continue };
         let Some((_, there)) = &routes.there else { continue };
-        let seconds = if routes.uses.unwrap_or(0) == 0 { before } else { without_cache };
+        let seconds_max = if routes.uses.unwrap_or(0) == 0 { limits.unknown } else { limits.known };
         load.remove(routes.storage, there);
         load.add(routes.storage, &routes.here);
-        if load.seconds() <= seconds * (1.0 + LOADS_SHARE) {
+        if load.seconds() <= seconds_max {
             if let Some(invested) = invested.get_mut(number) {
                 *invested = true;
             }
@@ -213,24 +233,25 @@ mod tests {
     }
 
     /// The number of partitions that are loaded, and the time before and after, over a link of `bytes_per_s` and a storage
-    /// with one slot. Without a cache, it would be `without_cache` times the time before.
-    fn invested(open: &[Routes], bytes_per_s: f64, without_cache: f64) -> (usize, f64, f64) {
+    /// with one slot. Without a cache, it would be `without_cache` times the time before; the credit is `credit` times that.
+    fn invested(open: &[Routes], bytes_per_s: f64, without_cache: f64, credit: f64) -> (usize, f64, f64) {
         let mut load =
-            Load::new(vec![Capacity { bytes_per_s, slots: 1.0, round_trip_s: 0.001, shares_cores: false }], 2.0);
+            Load::new(vec![Capacity { bytes_per_s, slots: 1.0, round_trip_s: 0.001, cores_share: 0.0 }], 2.0);
         for routes in open {
             if let Some((_, there)) = &routes.there {
                 load.add(0, there);
             }
         }
         let before = load.seconds();
-        let invested = invest(&mut load, &vec![0; open.len()], open, || before * without_cache);
+        let limits = Limits::new(before, before * without_cache, before * credit);
+        let invested = invest(&mut load, &vec![0; open.len()], open, &limits);
         (invested.into_iter().filter(|invested| *invested).count(), before, load.seconds())
     }
 
     #[test]
     fn a_first_query_over_a_slow_link_loads_next_to_nothing() {
         // A load takes 160 ms, storage 10 ms.
-        let (loaded, before, after) = invested(&partitions(100, 0.01, 0), 6.25e6, 5.0);
+        let (loaded, before, after) = invested(&partitions(100, 0.01, 0), 6.25e6, 5.0, 5.0);
         assert_eq!(loaded, 0, "a load does not pay for itself");
         assert_eq!(before, after);
     }
@@ -240,17 +261,27 @@ mod tests {
         let open = partitions(100, 0.01, 40);
         let mut last = 0;
         for without_cache in [1.0, 1.5, 3.0, 9.0] {
-            let (loaded, before, after) = invested(&open, 6.25e6, without_cache);
+            let (loaded, before, after) = invested(&open, 6.25e6, without_cache, 0.0);
             assert!(loaded > last || loaded == 0 && without_cache == 1.0, "{without_cache}: {loaded} after {last}");
-            assert!(after <= before * without_cache * (1.0 + LOADS_SHARE), "{without_cache}: {before} {after}");
+            assert!(after <= before * without_cache * (1.0 + Credit::SHARE), "{without_cache}: {before} {after}");
             last = loaded;
         }
     }
 
     #[test]
+    fn what_earlier_queries_saved_pays_for_loads_a_few_at_a_time() {
+        let open = partitions(100, 0.01, 40);
+        let (none, ..) = invested(&open, 6.25e6, 1.0, 0.0);
+        let (some, before, after) = invested(&open, 6.25e6, 1.0, 0.1);
+        let (more, _, most) = invested(&open, 6.25e6, 1.0, 9.0);
+        assert!(none < some && some < more, "{none} {some} {more}");
+        assert!(after <= before * 1.14 && most <= before * (1.0 + KNOWN_SHARE), "{before} {after} {most}");
+    }
+
+    #[test]
     fn loads_over_an_idle_link_are_free() {
         // Storage takes 20 s together, the link would take 0.8 s.
-        let (loaded, before, after) = invested(&partitions(100, 0.2, 0), 125e6, 1.0);
+        let (loaded, before, after) = invested(&partitions(100, 0.2, 0), 125e6, 1.0, 0.0);
         assert_eq!(loaded, 100, "all are faster here than there");
         assert!(after < before);
     }
@@ -259,6 +290,6 @@ mod tests {
     fn columns_that_cannot_be_cached_are_no_investment() {
         let mut open = partitions(10, 0.2, 0);
         open.iter_mut().for_each(|routes| routes.uses = None);
-        assert_eq!(invested(&open, 125e6, 2.0).0, 0);
+        assert_eq!(invested(&open, 125e6, 2.0, 1.0).0, 0);
     }
 }

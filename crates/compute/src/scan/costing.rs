@@ -4,15 +4,19 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use datafusion::physical_expr::split_conjunction;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use thermocline_catalog::{Partition, PlannedObject};
-use thermocline_pushdown::FileFormat;
+use thermocline_pushdown::{FileFormat, Fragment};
 
 use super::scan_plan::ScanPlan;
 use crate::learning::{Expected, Observed, Place};
 use crate::model::{Capacity, Cost, Load, RuntimeModel};
 
-/// Seconds of a core that a fragment takes for a row, until it has run: some operators over some columns.
-const ROW_S: f64 = 15e-9;
+/// Seconds of a core that a fragment takes for a row, until it has run: for any; for each aggregate and for grouping, of the
+/// rows that pass its filter. That of the filter is [`PREDICATE_S`] for each of its terms.
+const ROW_S: f64 = 5e-9;
+const AGGREGATE_S: f64 = 5e-9;
+const GROUPING_S: f64 = 20e-9;
 /// The same for the first message of an answer and its batches, by byte.
 const ANSWER_S_PER_BYTE: f64 = 1.0 / 1e9;
 /// Bytes of an answer for a partition, beside its rows.
@@ -58,6 +62,8 @@ pub(super) struct Costing<'a> {
     observed: Observed,
     /// Terms of the filter.
     predicates: usize,
+    /// Seconds of a core that the fragment takes for a row, as far as can be told from its operators.
+    row_s: f64,
     decoding_s_per_byte: f64,
     /// The storages of the partitions, and their positions by label.
     storages: Vec<Known>,
@@ -87,7 +93,7 @@ impl Known {
             bytes_per_s: if crosses_link { rates.bytes_per_s() } else { f64::INFINITY },
             slots: rates.slots(),
             round_trip_s: if crosses_link { rates.round_trip_s() } else { 0.0 },
-            shares_cores: object.node.capabilities().shares_cores,
+            cores_share: if object.node.capabilities().shares_cores { rates.busy_share() } else { 0.0 },
         };
         Self { capacity, slowness: rates.slowness(), pushed_back: rates.pushed_back() }
     }
@@ -106,11 +112,14 @@ impl<'a> Costing<'a> {
                 storages.len() - 1
             });
         }
+        let predicates = scan.fragment().predicate().map_or(0, |predicate| split_conjunction(predicate).len());
+        let row_s = ROW_S + predicates as f64 * PREDICATE_S + expected.selectivity * aggregates_s(scan.fragment());
         Self {
             scan,
             expected,
+            row_s,
             observed: resources.experience.observed(scan.shape(), expected, None),
-            predicates: scan.fragment().predicate().map_or(0, |predicate| split_conjunction(predicate).len()),
+            predicates,
             decoding_s_per_byte: resources.model.decoding_s_per_byte(scan.shape().table(), is_text),
             storages,
             positions,
@@ -257,7 +266,7 @@ impl<'a> Costing<'a> {
     }
 
     fn fragment_s(&self, partition: &Partition) -> f64 {
-        self.observed.here_s.unwrap_or(ROW_S) * partition.rows as f64
+        self.observed.here_s.unwrap_or(self.row_s) * partition.rows as f64
     }
 
     fn decoding_s(&self, partition: &Partition, columns: &[usize]) -> f64 {
@@ -279,6 +288,15 @@ impl<'a> Costing<'a> {
         };
         of_rows + ANSWER_BYTES
     }
+}
+
+/// Seconds of a core for a row that aggregates take.
+fn aggregates_s(fragment: &Fragment) -> f64 {
+    let of = |aggregate: &AggregateExec| {
+        let grouping_s = if aggregate.group_expr().is_empty() { 0.0 } else { GROUPING_S };
+        aggregate.aggr_expr().len() as f64 * AGGREGATE_S + grouping_s
+    };
+    fragment.chain().iter().filter_map(|operator| operator.downcast_ref::<AggregateExec>()).map(of).sum()
 }
 
 /// The power of [`STEP`] that is next to a number.

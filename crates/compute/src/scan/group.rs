@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use thermocline_cache::Access;
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
@@ -104,9 +103,7 @@ fn members_max(partitions: usize, in_flight: usize) -> usize {
 /// cache, are a partition's own.
 fn may_join(member: &Work, work: &Work) -> bool {
     let alone = |work: &Work| {
-        !matches!(work.route, Route::Pushdown | Route::Pullup)
-            || !work.segments.is_empty()
-            || matches!(work.answer, Some(Access::Load(_)))
+        !matches!(work.route, Route::Pushdown | Route::Pullup) || !work.segments.is_empty() || work.keeps_answer()
     };
     Arc::ptr_eq(&member.object, &work.object) && member.route == work.route && !alone(member) && !alone(work)
 }

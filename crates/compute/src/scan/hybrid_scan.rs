@@ -165,6 +165,11 @@ impl HybridScanExec {
         self.scan.is_open()
     }
 
+    /// Begins to look at links of which nothing is known.
+    pub(super) fn begin_probes(&self) {
+        begin_probes(&self.scan);
+    }
+
     /// The piece of the plan that runs on either side.
     pub fn fragment(&self) -> &Fragment {
         self.scan.fragment()
@@ -192,7 +197,7 @@ impl DisplayAs for HybridScanExec {
         write!(f, "HybridScanExec: table={}{separator}fragment=[{}]", scan.table_name(), scan.fragment())?;
         write!(f, "{separator}partitions={} of {total}", scan.partitions().len())?;
         write!(f, "{separator}mode={}{separator}routes=[{}]", self.settings().mode, routes.join(" "))?;
-        if let Some(Estimates { by_route, chosen }) = estimates {
+        if let Some(Estimates { by_route, chosen, .. }) = estimates {
             let by_route: Vec<_> = by_route.iter().map(|(route, seconds)| format!("{route}={seconds:.4}")).collect();
             write!(f, "{separator}expected_seconds=[{} chosen={chosen:.4}", by_route.join(" "))?;
             match took {
@@ -296,7 +301,6 @@ impl ExecutionPlan for HybridScanExec {
                         this.metrics.filters_missed.add(1);
                     }
                     let scan = narrowed(&this.scan, &this.dynamic, &this.metrics)?;
-                    begin_probes(&scan, &this.metrics);
                     Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan, &this.metrics, &context)?))
                 })
                 .await?;

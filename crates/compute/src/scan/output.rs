@@ -43,7 +43,7 @@ pub(super) fn output(run: Arc<ScanRun>, context: Arc<TaskContext>) -> Result<Sen
     let schema = run.fragment.schema();
     let fetch = run.fetch;
     let there = select(answered(Arc::clone(&run)), pushed(Arc::clone(&run)));
-    let mut merged = select(here, there);
+    let mut merged = select(here, select(there, made(Arc::clone(&run))));
     if let Some(above) = &run.above {
         let rows = Box::pin(RecordBatchStreamAdapter::new(above.input_schema(), selected(Arc::clone(&run))));
         let rows = timed(above.instantiate(rows)?.execute(0, context)?, &run.metrics.time_compute);
@@ -163,6 +163,15 @@ fn fetched(run: Arc<ScanRun>) -> Batches {
         .boxed()
 }
 
+/// Partitions of which this side makes the answer by itself, several at once.
+fn made(run: Arc<ScanRun>) -> Batches {
+    let ahead = run.ahead;
+    queue(run, |run| &run.made)
+        .map(|(run, work)| produced(|sender| make(run, work, sender)))
+        .flatten_unordered(ahead)
+        .boxed()
+}
+
 /// Partitions that storage nodes process, several at once, in the order in which they come: one
 /// that waits at a busy node holds up no others.
 fn pushed(run: Arc<ScanRun>) -> Batches {
@@ -218,6 +227,26 @@ async fn fetch(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         return Ok(());
     }
     run.done(1);
+    Ok(())
+}
+
+/// What the fragment makes of one partition, which is kept: the fragment that storage would be asked for, because two joins
+/// with different keys may send the same Bloom filter.
+async fn make(run: Arc<ScanRun>, mut work: Work, sender: Sender) -> Result<()> {
+    let mut keeping = Keeping::new(work.answer.take(), work.answer_bytes_max);
+    let rows = match work.segments.is_empty() {
+        true => stored_group(&run, &Group::of(work), None).await?,
+        false => assembled(&run, work, None).await?,
+    };
+    let work_here = Arc::clone(&run.work_here);
+    let rows = rows.inspect_ok(move |batch| work_here.rows(batch.num_rows()));
+    let rows = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), rows));
+    let answer = computed(&run, run.fragment_there.instantiate(rows)?.execute(0, Arc::clone(&run.context))?);
+    let kept = answer.inspect_ok(|batch| keeping.add(batch));
+    if hand_over(&sender, kept).await {
+        keeping.complete(&run.metrics);
+        run.done(1);
+    }
     Ok(())
 }
 

@@ -73,6 +73,7 @@ impl TableProvider for ExternalScan {
             }
         };
         let scan = HybridScanExec::new(&self.0, &snapshot, &output, predicate, state.config(), query)?;
+        scan.begin_probes();
         Ok(Arc::new(scan))
     }
 }

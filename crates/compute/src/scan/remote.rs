@@ -75,7 +75,7 @@ impl RangeSource for RemoteSource {
         let mut read = Vec::with_capacity(ranges.len());
         for ranges in ranges.chunks(RANGES_MAX) {
             let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-            let _room = match &self.window {
+            let room = match &self.window {
                 Some(window) => window.enter(bytes).await,
                 None => None,
             };
@@ -95,6 +95,12 @@ impl RangeSource for RemoteSource {
             if self.pushback.is_none() && self.object.node.capabilities().crosses_link {
                 let bytes = came.load(Ordering::Relaxed);
                 self.rates.lock().transferred(Transfer { bytes, ended: Instant::now(), took });
+            }
+            if let Some(room) = room {
+                drop(room);
+                // The read that was woken by this begins before anything is decoded: its task waits for this thread, and no
+                // other may take it over.
+                tokio::task::yield_now().await;
             }
         }
         Ok(read)
@@ -383,9 +389,13 @@ impl Answer {
         self.metrics.time_network.add_duration(network);
         let mut rates = self.outstanding.rates().lock();
         rates.answered(waited, storage, self.outstanding.at_once(), self.expected_s);
-        // Bytes that came while nobody asked for them tell little of the link.
-        if self.object.node.capabilities().crosses_link && self.idle < IDLE_MAX.max(network / 4) {
-            let bytes = self.meter.bytes();
+        rates.worked(storage, Duration::from_micros(report.busy_us));
+        // Bytes that came while nobody asked for them tell little of the link, and those of which storage did not wait for
+        // it neither.
+        let sending = Duration::from_micros(report.sending_us);
+        let bytes = self.meter.bytes();
+        let is_telling = Transfer::tells_round_trip(bytes) || sending >= network / 2;
+        if self.object.node.capabilities().crosses_link && self.idle < IDLE_MAX.max(network / 4) && is_telling {
             rates.transferred(Transfer { bytes, ended: Instant::now(), took: network });
         }
     }

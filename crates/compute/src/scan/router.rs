@@ -39,6 +39,9 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
     let costing = Costing::new(scan);
     let mut taken = Taken::new(&scan.query().resources().cache, metrics);
     let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken);
+    if let Some(Estimates { chosen, without_cache, .. }) = &estimates {
+        scan.query().resources().model.credit.lock().count(*without_cache, *chosen);
+    }
     let (accesses, answers) = taken.into_accesses();
     let mut requests = requests.into_iter();
     let (mut accesses, mut answers) = (accesses.into_iter(), answers.into_iter());
@@ -137,7 +140,8 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -
                 let decoded = candidate.decoded();
                 candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &decoded));
             }
-            let (preferences, estimates) = auto::choose(costing, &candidates);
+            let credit_s = scan.query().resources().model.credit.lock().seconds();
+            let (preferences, estimates) = auto::choose(costing, &candidates, credit_s);
             (preferences, Some(estimates))
         }
         false => (candidates.iter().map(|candidate| by_rule(candidate, &mut chooser)).collect(), None),
@@ -148,7 +152,7 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -
     };
     let wanted: Vec<bool> = preferences.iter().zip(&candidates).filter_map(of_cache).collect();
     let mut admitted = match wanted.contains(&true) {
-        true => segments.admit(&requests, &wanted),
+        true => segments.admit(&requests, &wanted, scan.is_routed_by_model()),
         false => vec![false; wanted.len()],
     }
     .into_iter();
@@ -193,15 +197,14 @@ fn promote(requests: &[Vec<SegmentRequest>], routed: &[Routed], segments: &mut d
     }
 }
 
-/// Makes room for answers of partitions that are pushed down: of any size where the same was asked for before. At the
-/// first time, nobody knows whether it comes back: a small answer is kept, unless there are so many partitions that
-/// neighbours are asked for together and have one answer.
+/// Makes room for answers of partitions: of any size where the same was asked for before, whichever side makes it. At the
+/// first time, nobody knows whether it comes back: a small answer of storage is kept, unless there are so many partitions
+/// that neighbours are asked for together and have one answer.
 fn keep_answers(scan: &ScanPlan, answers: &[Vec<SegmentRequest>], routed: &mut [Routed], segments: &mut dyn Segments) {
     let is_pushed = |routed: &Routed| matches!(routed.choice, Choice::Pushdown);
+    // One of a bitmap is put together by both sides.
+    let is_made_here = |routed: &Routed| matches!(routed.choice, Choice::Local | Choice::Load | Choice::Pullup);
     let pushed = routed.iter().filter(|routed| is_pushed(routed)).count();
-    if pushed == 0 {
-        return;
-    }
     let at_first = match share_requests(pushed, scan.settings().partitions_in_flight) {
         true => 0,
         false => scan.query().resources().cache.limit() / SMALL_ANSWER_SHARE,
@@ -210,7 +213,7 @@ fn keep_answers(scan: &ScanPlan, answers: &[Vec<SegmentRequest>], routed: &mut [
     for ((answer, routed), uses) in answers.iter().zip(routed).zip(segments.uses(answers)) {
         let bytes_max = if uses > 0 { usize::MAX } else { at_first };
         let fits = answer.iter().all(|request| request.bytes <= bytes_max);
-        let keeps = bytes_max > 0 && fits && is_pushed(routed);
+        let keeps = bytes_max > 0 && fits && (is_pushed(routed) || uses > 0 && is_made_here(routed));
         routed.answer_bytes_max = if keeps { bytes_max } else { 0 };
         wanted.push(keeps);
     }

@@ -59,6 +59,8 @@ pub(super) struct ScanRun {
     pub(super) at_hand: Mutex<VecDeque<Work>>,
     /// Partitions to load or pull up.
     pub(super) fetched: Mutex<VecDeque<Group>>,
+    /// Partitions of which this side makes the answer by itself, to be kept.
+    pub(super) made: Mutex<VecDeque<Work>>,
     /// Partitions that storage nodes process.
     pub(super) pushed: Mutex<VecDeque<Group>>,
     /// Partitions in `pushed`.
@@ -70,6 +72,8 @@ pub(super) struct ScanRun {
     /// Groups of partitions in flight per output stream and queue.
     pub(super) ahead: usize,
     pub(super) fragment: Fragment,
+    /// The fragment as storage is asked for it, of which answers are kept. Its filters of joins may let more rows pass.
+    pub(super) fragment_there: Fragment,
     /// Whether the fragment yields every row that passes its filter.
     pub(super) yields_selected: bool,
     pub(super) input: SchemaRef,
@@ -147,13 +151,18 @@ impl ScanRun {
         let input = scan.fragment().input_schema();
         let (mut cached, mut answered, mut at_hand) = (vec![], VecDeque::new(), VecDeque::new());
         let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
+        let mut made = VecDeque::new();
         let mut largest = 1;
         let Routing { works, estimates, expected_s_per_row } = route(scan, &metrics);
+        if let Some(estimates) = &estimates {
+            metrics.time_expected.add_duration(Duration::try_from_secs_f64(estimates.chosen).unwrap_or_default());
+        }
         for work in works {
             if !matches!(work.route, Route::Local | Route::Answered) {
                 largest = largest.max(work.partition.stored_bytes(scan.columns()));
             }
             match work.route {
+                Route::Local | Route::Load | Route::Pullup if work.keeps_answer() => made.push_back(work),
                 Route::Local if work.is_decoded() => cached.push(hits(work, &input)),
                 Route::Local => at_hand.push_back(work),
                 Route::Answered => answered.push_back(work),
@@ -180,6 +189,7 @@ impl ScanRun {
             answered: Mutex::new(answered),
             at_hand: Mutex::new(at_hand),
             fetched: Mutex::new(fetched),
+            made: Mutex::new(made),
             pushed: Mutex::new(pushed),
             pushed_left,
             above: (!selected.is_empty()).then(|| above.clone()),
@@ -187,6 +197,7 @@ impl ScanRun {
             ahead: in_flight.div_ceil(scan.outputs()),
             yields_selected: !above.reduces(),
             fragment: scan.fragment_here().clone(),
+            fragment_there: scan.fragment().clone(),
             input,
             columns: scan.columns().to_vec(),
             table_schema: Arc::clone(scan.table_schema()),
@@ -261,7 +272,11 @@ impl ScanRun {
     /// Counts partitions of which the last row was handed on.
     pub(super) fn done(&self, partitions: usize) {
         self.metrics.partitions_done.add(partitions);
-        self.took_us.fetch_max(self.started.elapsed().as_micros() as u64, Ordering::Relaxed);
+        let now = self.started.elapsed().as_micros() as u64;
+        let before = self.took_us.fetch_max(now, Ordering::Relaxed);
+        if self.estimates.is_some() {
+            self.metrics.time_taken.add_duration(Duration::from_micros(now.saturating_sub(before)));
+        }
     }
 
     /// Time until the last partition was done, so far.

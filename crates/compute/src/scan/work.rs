@@ -16,9 +16,9 @@ pub(super) struct Work {
     pub(super) route: Route,
     /// Per needed column; empty where the cache is not used for the partition.
     pub(super) segments: Vec<Access>,
-    /// The kept answer on route `answered`, or room for the one of `pushdown`.
+    /// The kept answer on route `answered`, or room for one on the others.
     pub(super) answer: Option<Access>,
-    /// Bytes in memory up to which the answer of `pushdown` is kept.
+    /// Bytes in memory up to which an answer is kept.
     pub(super) answer_bytes_max: usize,
     /// Keys of the needed columns, where the cache is used and the partition is pushed down.
     pub(super) missed: Vec<SegmentKey>,
@@ -27,6 +27,11 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// Whether there is room for its answer.
+    pub(super) fn keeps_answer(&self) -> bool {
+        matches!(self.answer, Some(Access::Load(_)))
+    }
+
     /// Whether the values of all needed columns are in memory.
     pub(super) fn is_decoded(&self) -> bool {
         self.segments.iter().all(is_decoded)

@@ -144,6 +144,8 @@ fn queries(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
         .float("network_seconds", seconds(|stats| stats.network_us))
         .float("storage_seconds", seconds(|stats| stats.storage_us))
         .float("waiting_seconds", seconds(|stats| stats.waiting_us))
+        .float("expected_seconds", seconds(|stats| stats.expected_us))
+        .float("taken_seconds", seconds(|stats| stats.taken_us))
         .float("dollars", |row| row.dollars)
         .optional_text("error", |row| row.error.as_deref());
     known(resources, columns, Resources::queries)

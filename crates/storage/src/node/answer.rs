@@ -18,6 +18,7 @@ use super::config::NodeConfig;
 use super::duty_cycle::DutyCycle;
 use super::reader::{Deadline, charged};
 use super::storage_node::Answer;
+use super::workers::Workers;
 use crate::messages::{MESSAGE_BYTES, Opened, encoded, last_message};
 
 /// Encoded messages waiting for the link, per answer.
@@ -64,14 +65,14 @@ impl AnswerOptions {
 /// Where the messages of an answer go.
 pub(super) type Messages = mpsc::Sender<Result<FlightData, NodeError>>;
 
-/// The answer that `produce` makes, in a task of its own: it goes on, and lets go of what it need not
+/// The answer that `produce` makes, in a task of `workers`: it goes on, and lets go of what it need not
 /// hold, whether or not its reader comes. Dropping the answer aborts it.
-pub(super) fn produced<F>(produce: impl FnOnce(Messages) -> F) -> Answer
+pub(super) fn produced<F>(workers: &Workers, produce: impl FnOnce(Messages) -> F) -> Answer
 where
     F: Future<Output = Result<(), NodeError>> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(MESSAGES_AHEAD);
-    finished_by(SpawnedTask::spawn(produce(sender)), receiver)
+    finished_by(workers.spawn(produce(sender)), receiver)
 }
 
 /// The receiver's items, then whatever the task itself has to say: an error or a panic must not
@@ -159,6 +160,7 @@ pub(super) async fn answer(
     let trailer = last_message(FragmentReport {
         sending_us: sending.as_micros() as u64,
         waited_us: options.waited.as_micros() as u64,
+        busy_us: options.duty_cycle.busy().as_micros() as u64,
         ..report(rows_out.load(Ordering::Relaxed))
     });
     account.settle(0, charged(&trailer));

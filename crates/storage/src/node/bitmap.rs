@@ -104,7 +104,7 @@ impl StorageNode {
         let bytes_max = request.answer_bytes_max;
         let options = AnswerOptions::new(&self.config, compression, bytes_max, deadline, duty_cycle);
         let node = Arc::clone(self);
-        Ok(produced(move |sender| async move {
+        Ok(produced(&self.workers, move |sender| async move {
             let answered = async {
                 let asked = Instant::now();
                 let slot = node.slot(ask, &options.deadline).await?;

@@ -26,6 +26,8 @@ pub struct NodeConfig {
     pub memory_limit: usize,
     /// Fragments that run at once.
     pub pushdown_slots: usize,
+    /// Threads that make answers; 0 for those of the runtime that asks for them.
+    pub fragment_threads: usize,
     /// Transfers of stored bytes after a pushback that may be under way at once. 0: while the queue has
     /// room, load pushes nothing back and every fragment waits for a pushdown slot (eager pushdown).
     pub pushback_slots: usize,
@@ -123,6 +125,7 @@ impl Default for NodeConfig {
         Self {
             memory_limit: 2 << 30,
             pushdown_slots: 2 * cores,
+            fragment_threads: 0,
             pushback_slots: 0,
             arbitration: Arbitration::default(),
             pushback_wait_max: Duration::from_secs(10),

@@ -61,7 +61,7 @@ impl StorageNode {
         let execution =
             Execution { object, fragment, digest, table_schema, format, ranges, compression, deadline, request };
         let node = Arc::clone(self);
-        Ok(produced(move |sender| async move {
+        Ok(produced(&self.workers, move |sender| async move {
             let path = execution.object.path.clone();
             let answered = async {
                 let asked = Instant::now();

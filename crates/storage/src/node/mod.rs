@@ -16,6 +16,7 @@ mod reader;
 mod resources;
 mod storage_node;
 mod turns;
+mod workers;
 
 pub use arbitrator::Arbitration;
 pub(crate) use checked::checked_ticket;

@@ -10,6 +10,7 @@ use thermocline_pushdown::{NodeError, register_functions};
 
 use super::arbitrator::Arbitrator;
 use super::config::NodeConfig;
+use super::workers::Workers;
 use crate::budget::Budget;
 
 /// Memory and slots. A process with many directories has them once.
@@ -21,6 +22,7 @@ pub struct Resources {
     pub(super) budget: Arc<Budget>,
     /// For what fragments read.
     pub(super) reading: Arc<Budget>,
+    pub(super) workers: Arc<Workers>,
 }
 
 impl Resources {
@@ -39,6 +41,7 @@ impl Resources {
             arbitrator: Arbitrator::new(config),
             budget: Budget::new(config.budget_bytes()),
             reading: Budget::new(config.reading_bytes()),
+            workers: Arc::new(Workers::new(config.fragment_threads)?),
         })
     }
 

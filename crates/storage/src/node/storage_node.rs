@@ -23,6 +23,7 @@ use super::raw::READ_BYTES_MIN;
 use super::reader::{Deadline, Reader, attended};
 use super::resources::{Resources, memory_used};
 use super::turns::{Turn, Turns};
+use super::workers::Workers;
 use crate::budget::{Account, Budget};
 use crate::index::IndexStore;
 use crate::messages::MESSAGE_BYTES;
@@ -60,6 +61,7 @@ pub struct StorageNode {
     /// See [`NodeConfig::reading_bytes`].
     reading: Arc<Budget>,
     pub(super) indexes: IndexStore,
+    pub(super) workers: Arc<Workers>,
     egress: Option<Egress>,
     counters: NodeCounters,
     /// One reference here and one for each answer that was not dropped.
@@ -120,6 +122,7 @@ impl StorageNode {
             budget: Arc::clone(&resources.budget),
             reading: Arc::clone(&resources.reading),
             indexes,
+            workers: Arc::clone(&resources.workers),
             egress: config.egress.map(Egress::new),
             counters: NodeCounters::default(),
             answers: Arc::new(()),

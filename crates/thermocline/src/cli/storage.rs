@@ -198,6 +198,7 @@ fn config(arguments: &StorageArgs) -> NodeConfig {
             .memory_limit
             .map_or(defaults.memory_limit, |size| usize::try_from(size).unwrap_or(usize::MAX)),
         pushdown_slots: arguments.pushdown_slots.map_or(defaults.pushdown_slots, |slots| slots as usize),
+        fragment_threads: std::thread::available_parallelism().map_or(2, usize::from),
         pushback_slots: arguments.pushback_slots as usize,
         arbitration: arguments.arbitration,
         compute_power: arguments.compute_power,

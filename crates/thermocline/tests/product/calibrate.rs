@@ -70,6 +70,8 @@ fn a_calibration_is_kept_used_and_refused_once_the_node_has_changed() {
         said.contains("the modes' models pick the fastest one for") && said.contains("auto begins with: link of"),
         "{said}"
     );
+    assert!(said.contains("auto is as fast as the fastest mode (within 5 %) for"), "{said}");
+    assert!(said.contains("auto expects the time of their scans with an error of"), "{said}");
     for (name, x) in [
         ("4-1", "selected rows in memory, MB (r c S / R)"),
         ("4-2", "answers over the link, MB (r c S)"),

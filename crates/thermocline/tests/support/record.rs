@@ -1,7 +1,7 @@
 //! Records of benches, as lines of JSON.
 
 /// Fields of a query that any bench has run.
-pub const QUERY_FIELDS: [&str; 21] = [
+pub const QUERY_FIELDS: [&str; 23] = [
     "query",
     "sql",
     "rows",
@@ -22,5 +22,7 @@ pub const QUERY_FIELDS: [&str; 21] = [
     "network_us",
     "storage_us",
     "waiting_us",
+    "expected_us",
+    "taken_us",
     "dollars",
 ];

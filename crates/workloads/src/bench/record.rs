@@ -61,6 +61,8 @@ pub struct Counts {
     pub network_us: u64,
     pub storage_us: u64,
     pub waiting_us: u64,
+    pub expected_us: u64,
+    pub taken_us: u64,
     pub dollars: f64,
 }
 
@@ -103,6 +105,8 @@ impl Counts {
             network_us: stats.network_us,
             storage_us: stats.storage_us,
             waiting_us: stats.waiting_us,
+            expected_us: stats.expected_us,
+            taken_us: stats.taken_us,
             dollars: stats.dollars(settings, seconds),
         }
     }

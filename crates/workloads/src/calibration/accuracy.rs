@@ -79,6 +79,53 @@ impl Choices {
     }
 }
 
+/// Share by which times of the same route differ.
+const SAME: f64 = 0.05;
+
+/// Mode `auto` beside the modes that have one route for what is not cached.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AutoOutcomes {
+    /// Queries that were compared.
+    pub total: usize,
+    /// Those in which `auto` took at most 5 % longer than the fastest of the others.
+    pub fastest: usize,
+    /// Those in which it took at least 5 % less.
+    pub faster: usize,
+    /// Sums over those that took longer: its seconds over those of the fastest mode, minus 1.
+    regret: f64,
+    /// The most of them.
+    pub regret_max: f64,
+    /// Of each query, the seconds that its scan took and the seconds that the model expected.
+    scans: Vec<(f64, f64)>,
+}
+
+impl AutoOutcomes {
+    /// Adds a query: seconds of `auto`, those of each other mode, and those that its scan took and was expected to take.
+    pub fn add(&mut self, seconds: f64, others: impl IntoIterator<Item = f64>, scan: (f64, f64)) {
+        self.scans.push(scan);
+        let Some(best) = others.into_iter().min_by(f64::total_cmp) else { return };
+        self.total += 1;
+        let regret = seconds / best - 1.0;
+        self.faster += usize::from(regret <= -SAME);
+        if regret <= SAME {
+            self.fastest += 1;
+            return;
+        }
+        self.regret += regret;
+        self.regret_max = self.regret_max.max(regret);
+    }
+
+    /// Mean regret of the queries that took longer; 0 without any.
+    pub fn regret_mean(&self) -> f64 {
+        self.regret / (self.total - self.fastest).max(1) as f64
+    }
+
+    /// Errors of the model that chose the routes; `None` without queries.
+    pub fn errors(&self) -> Option<Errors> {
+        Errors::of(&self.scans)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +157,18 @@ mod tests {
         choices.add(&[(1.0, 2.0)]);
         assert_eq!((choices.total, choices.right), (3, 1));
         assert!((choices.regret_mean() - 0.2).abs() < 1e-9 && (choices.regret_max - 0.3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn auto_is_as_fast_as_the_fastest_mode_or_has_a_regret() {
+        let mut outcomes = AutoOutcomes::default();
+        outcomes.add(1.04, [1.0, 2.0], (1.0, 1.1));
+        outcomes.add(0.5, [1.0, 2.0], (0.4, 0.4));
+        outcomes.add(1.2, [3.0, 1.0], (1.0, 0.7));
+        outcomes.add(1.4, [1.0], (1.0, 1.0));
+        outcomes.add(1.0, [], (1.0, 1.0));
+        assert_eq!((outcomes.total, outcomes.fastest, outcomes.faster), (4, 2, 1));
+        assert!((outcomes.regret_mean() - 0.3).abs() < 1e-9 && (outcomes.regret_max - 0.4).abs() < 1e-9);
+        assert!((outcomes.errors().unwrap().mean - 8.0).abs() < 1e-9);
     }
 }

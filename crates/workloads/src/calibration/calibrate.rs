@@ -7,7 +7,7 @@ use thermocline_compute::{
 };
 use thermocline_pushdown::Mode;
 
-use super::accuracy::{Choices, Errors, r_squared};
+use super::accuracy::{AutoOutcomes, Choices, Errors, r_squared};
 use super::design::{Axes, Setting};
 use super::error::{CalibrationError, Size};
 use super::inputs::Inputs;
@@ -69,6 +69,8 @@ pub struct Calibrated {
     pub unfitted: Vec<(Mode, usize)>,
     /// Choices of a mode for the queries that were not fitted.
     pub choices: Choices,
+    /// Mode `auto` beside the modes, for the queries that were not fitted.
+    pub auto: AutoOutcomes,
     /// Whether a link lies in between.
     pub crosses_link: bool,
     /// Whether filters run at the storage: otherwise only `caching` is fitted.
@@ -139,6 +141,7 @@ pub async fn calibrate(
         partitions: subject.partitions(),
         stored_bytes: subject.stored_bytes(),
         choices: fitted.choices(),
+        auto: auto_outcomes(&queries),
         observations: fitted.observations.into_iter().map(|(_, observation)| observation).collect(),
         unfitted: fitted.unfitted,
         left_out,
@@ -238,6 +241,22 @@ impl Fitted {
         }
         choices
     }
+}
+
+/// Mode `auto` beside the modes with as much cached: `pushdown` is the same at every hit ratio.
+fn auto_outcomes(queries: &[Measured]) -> AutoOutcomes {
+    let mut outcomes = AutoOutcomes::default();
+    for auto in queries.iter().filter(|query| query.mode == Mode::Auto) {
+        let is_other = |query: &&Measured| {
+            query.setting == auto.setting
+                && (query.cached == auto.cached || query.mode == Mode::Pushdown)
+                && query.mode != Mode::Auto
+        };
+        let others = queries.iter().filter(is_other).map(|query| query.seconds);
+        let scan = (auto.stats.taken_us as f64 / 1e6, auto.stats.expected_us as f64 / 1e6);
+        outcomes.add(auto.seconds, others, scan);
+    }
+    outcomes
 }
 
 fn too_few(subject: &Subject, mode: Mode, queries: usize) -> CalibrationError {

@@ -112,8 +112,11 @@ impl Measurer<'_> {
         if self.subject.pushes && cached > 0 && cached < setting.partitions {
             modes.push(Mode::Hybrid);
         }
-        // It is the one that changes the cache.
+        // These change the cache.
         modes.push(Mode::Caching);
+        if self.subject.pushes && setting.is_validation {
+            modes.push(Mode::Auto);
+        }
         modes
     }
 
@@ -130,7 +133,7 @@ impl Measurer<'_> {
             let run = self.runs.run(&sql, mode, &sample).await?;
             let is_of_mode = took_routes(&run.stats, mode, cached, setting.partitions);
             self.runs.engine().cache().set_limit(UNLIMITED);
-            if mode == Mode::Caching && cached < setting.partitions {
+            if matches!(mode, Mode::Caching | Mode::Auto) && cached < setting.partitions {
                 self.load(setting, cached).await?;
             }
             if !is_of_mode {
@@ -185,7 +188,8 @@ fn took_routes(stats: &QueryStats, mode: Mode, cached: usize, partitions: usize)
     let expected = match mode {
         Mode::Pushdown => route(Route::Pushdown) == cached + missing,
         Mode::Hybrid => route(Route::Local) == cached && route(Route::Pushdown) == missing,
-        Mode::Auto | Mode::Caching | Mode::Pullup => route(Route::Local) == cached && route(Route::Load) == missing,
+        Mode::Caching | Mode::Pullup => route(Route::Local) == cached && route(Route::Load) == missing,
+        Mode::Auto => true,
     };
     expected && stats.partitions_pushed_back == 0
 }

@@ -27,7 +27,7 @@ mod run;
 mod subject;
 mod thesis_model;
 
-pub use accuracy::Choices;
+pub use accuracy::{AutoOutcomes, Choices, Errors};
 pub use calibrate::{CalibrateOptions, Calibrated, Observation, calibrate, storages};
 pub use design::{Axes, Setting};
 pub use error::{CalibrationError, Size};

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thermocline_pushdown::units::format_size;
 use thermocline_workloads::bench::{Record, median};
+use thermocline_workloads::calibration::Errors;
 
 /// A file with one JSON object per line, or nothing.
 pub struct JsonLines {
@@ -179,6 +180,23 @@ impl Sink {
                 or_dash(passes.dollars.map(|dollars| format!("{dollars:.6}")))
             );
         }
+        self.print_model_errors();
         Ok(())
+    }
+
+    /// Prints how well the model of mode `auto` expected the time of its scans, query by query.
+    fn print_model_errors(&self) {
+        for (run, what) in [("warmup", "first"), ("timed", "later")] {
+            let of_run = self.records.iter().filter(|record| record.run == run);
+            let scans = of_run.filter_map(|record| record.counts.as_ref()).filter(|counts| counts.expected_us > 0);
+            let scans: Vec<(f64, f64)> =
+                scans.map(|counts| (counts.taken_us.max(1) as f64, counts.expected_us as f64)).collect();
+            let Some(Errors { mean, median, p80, p90 }) = Errors::of(&scans) else { continue };
+            say!(
+                "auto expects the time of scans, {what} passes, {} queries: error of {mean:.0} % on average, {median:.0} % \
+                 median, {p80:.0} % at the 80th and {p90:.0} % at the 90th percentile",
+                scans.len()
+            );
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! What a calibration has found, as text.
 
 use thermocline_pushdown::units::format_size;
-use thermocline_workloads::calibration::Calibrated;
 use thermocline_workloads::calibration::kept::{Calibration, FittedMode};
+use thermocline_workloads::calibration::{AutoOutcomes, Calibrated, Errors};
 
 /// Prints errors, choices and parameters.
 pub fn print_report(calibrated: &Calibrated) {
@@ -14,6 +14,7 @@ pub fn print_report(calibrated: &Calibrated) {
         left_out,
         unfitted,
         choices,
+        auto,
         crosses_link,
         pushes,
         ..
@@ -47,6 +48,28 @@ pub fn print_report(calibrated: &Calibrated) {
             choices.total,
             100.0 * choices.regret_mean(),
             100.0 * choices.regret_max
+        );
+    }
+    print_auto(auto);
+}
+
+/// Prints how mode `auto` did beside the others, and the errors of the model that it chooses by.
+fn print_auto(auto: &AutoOutcomes) {
+    if auto.total > 0 {
+        say!(
+            "auto is as fast as the fastest mode (within 5 %) for {} of these {} queries, and faster for {}; the others \
+             take {:.1} % longer on average, {:.1} % at most",
+            auto.fastest,
+            auto.total,
+            auto.faster,
+            100.0 * auto.regret_mean(),
+            100.0 * auto.regret_max
+        );
+    }
+    if let Some(Errors { mean, median, p80, p90 }) = auto.errors() {
+        say!(
+            "auto expects the time of their scans with an error of {mean:.1} % on average, {median:.1} % median, {p80:.1} % \
+             at the 80th and {p90:.1} % at the 90th percentile"
         );
     }
 }
