@@ -15,7 +15,7 @@ use super::measure::{Measured, Measurements, Measurer, Progress, answer_shares, 
 use super::mode_model::ModeModel;
 use super::regression::slope;
 use super::run::Runs;
-use super::subject::Subject;
+use super::subject::{Extent, Subject};
 
 /// Factor by which the bandwidth of answers may exceed that of stored bytes.
 const BANDWIDTH_FACTOR_MAX: f64 = 2.0;
@@ -29,6 +29,8 @@ pub struct CalibrateOptions {
     pub repeats: usize,
     /// Stored bytes of the table that are measured, about.
     pub bytes_max: u64,
+    /// Most bytes that the columns measured may take in the cache, such as [`cached_bytes_max`](super::cached_bytes_max).
+    pub cached_bytes_max: u64,
 }
 
 /// One measured query beside the model.
@@ -93,7 +95,7 @@ pub fn storages(engine: &AnalyticEngine, table: &str) -> Result<Vec<String>, Cal
 /// was fitted before is set aside for the rest of the process. Nothing is kept.
 ///
 /// # Errors
-/// If the table is unknown, too small, or has no column to filter by; or if a query fails.
+/// If the table is unknown, too small, too large in memory, or has no column to filter by; or if a query fails.
 pub async fn calibrate(
     engine: &AnalyticEngine,
     settings: &QuerySettings,
@@ -111,7 +113,8 @@ pub async fn calibrate(
     })?;
     engine.resources().calibrations().set_aside();
     let runs = Runs::new(engine, settings);
-    let subject = Subject::new(&runs, table, node, options.bytes_max).await?;
+    let extent = Extent { stored_bytes: options.bytes_max, cached_bytes_max: options.cached_bytes_max };
+    let subject = Subject::new(&runs, table, node, extent).await?;
     let measurer =
         Measurer { runs: &runs, subject: &subject, hits: options.axes.hits.clone(), repeats: options.repeats.max(1) };
     let Measurements { queries, left_out } = measurer.measure(&options.axes, on_progress).await?;
@@ -265,4 +268,45 @@ fn rates(subject: &Subject, queries: &[Measured], fitted: &Fitted, shown: Rates)
     let bytes_per_s = shown.bytes_per_s.map(|shown| regressed.unwrap_or(shown));
     let decode_s_per_byte = slope(decoded).unwrap_or(shown.decode_s_per_byte);
     Rates { bytes_per_s, decode_s_per_byte, ..shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_database::Database;
+
+    use super::*;
+
+    /// Refused by what their footers say, before a column is read: the cache stays as it was.
+    #[tokio::test]
+    async fn columns_that_do_not_fit_into_memory_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = folder.path().display();
+        let session = Database::in_memory().await.unwrap().session();
+        for number in 0..8 {
+            let copy = format!(
+                "COPY (SELECT value AS k, value * 2 AS v FROM generate_series(1, 7000)) TO '{location}/{number}.parquet' \
+                 STORED AS PARQUET"
+            );
+            session.run(&copy).await.unwrap();
+        }
+        session.run(&format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{location}'")).await.unwrap();
+        let (engine, settings) = (session.engine(), session.settings());
+        let label = storages(engine, "t").unwrap().remove(0);
+        let options =
+            CalibrateOptions { axes: Axes::quick(1), repeats: 1, bytes_max: 1 << 40, cached_bytes_max: 500_000 };
+        let error = calibrate(engine, &settings, ("t", &label), &options, &mut |_| {}).await.unwrap_err();
+        let CalibrationError::TooLarge { partitions: 8, needed: Size(needed), allowed: Size(500_000), .. } = error
+        else {
+            panic!("{error}");
+        };
+        // Two columns of eight bytes.
+        assert!((8 * 7000 * 16..1_000_000).contains(&needed), "{needed}");
+        let said = error.to_string();
+        assert!(
+            ["table t", label.as_str(), "8 partitions", "488.3 KiB", "--size"].iter().all(|part| said.contains(part)),
+            "{said}"
+        );
+        assert_eq!(engine.cache().limit(), engine.resources().settings().cache_size);
+        assert_eq!(engine.cache().bytes(), (0, 0));
+    }
 }

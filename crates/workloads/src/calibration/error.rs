@@ -28,8 +28,8 @@ pub enum CalibrationError {
     /// Times would be those of overheads alone.
     #[error(
         "table {table} is too small to be calibrated: {node} has {partitions} partitions of it with {rows} rows, and at \
-         least {partitions_min} partitions and {rows_min} rows are needed; smaller partitions come with SET \
-         thermocline.partition_size, more rows with a larger table"
+         least {partitions_min} partitions and {rows_min} rows are needed; smaller partitions come with ALTER \
+         DATABASE SET partition_size, more rows with a larger table"
     )]
     TooSmall {
         /// The table.
@@ -44,6 +44,26 @@ pub enum CalibrationError {
         partitions_min: usize,
         /// Rows needed.
         rows_min: u64,
+    },
+    /// The decoded columns would take too much memory.
+    #[error(
+        "table {table} cannot be calibrated with {stored} of it: the columns of these {partitions} partitions at {node} take \
+         about {needed} in memory, and the cache may take {allowed} here; choose a smaller --size, or smaller partitions \
+         with ALTER DATABASE SET partition_size"
+    )]
+    TooLarge {
+        /// The table.
+        table: String,
+        /// The storage.
+        node: String,
+        /// Partitions that would be measured.
+        partitions: usize,
+        /// Their stored bytes.
+        stored: Size,
+        /// Bytes of their columns in memory.
+        needed: Size,
+        /// Bytes that may be cached.
+        allowed: Size,
     },
     /// No column can be compared with a number.
     #[error(

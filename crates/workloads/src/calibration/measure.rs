@@ -10,8 +10,6 @@ use super::run::{Executed, Runs};
 use super::subject::Subject;
 use crate::bench::median;
 
-/// Limit of the cache while nothing is to be refused.
-const UNLIMITED: usize = 1 << 46;
 /// Bytes of an answer for a byte in memory, of sets of columns of which none came.
 const COMPRESSED: f64 = 0.5;
 
@@ -125,11 +123,12 @@ impl Measurer<'_> {
         let mut executed: Vec<Executed> = vec![];
         for _ in 0..self.repeats {
             // With no room left, what is missing stays so.
-            let limit = if mode == Mode::Hybrid { self.runs.engine().cache().bytes().0 } else { UNLIMITED };
+            let ample = self.subject.cache_limit();
+            let limit = if mode == Mode::Hybrid { self.runs.engine().cache().bytes().0 } else { ample };
             self.runs.engine().cache().set_limit(limit);
             let run = self.runs.run(&sql, mode, &sample).await?;
             let is_of_mode = took_routes(&run.stats, mode, cached, setting.partitions);
-            self.runs.engine().cache().set_limit(UNLIMITED);
+            self.runs.engine().cache().set_limit(ample);
             if mode == Mode::Caching && cached < setting.partitions {
                 self.load(setting, cached).await?;
             }
@@ -150,7 +149,7 @@ impl Measurer<'_> {
     /// Has exactly the first `cached` partitions in the cache, of the columns of a setting.
     async fn load(&self, setting: Setting, cached: usize) -> Result<(), CalibrationError> {
         let cache = self.runs.engine().cache();
-        cache.set_limit(UNLIMITED);
+        cache.set_limit(self.subject.cache_limit());
         for (object, version) in self.subject.objects_beyond(cached) {
             cache.remove_version(&self.subject.table, &object, &version);
         }

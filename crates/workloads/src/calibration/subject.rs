@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use thermocline_compute::PartitionSample;
 use thermocline_pushdown::{FileFormat, Mode, ObjectPath, ObjectVersion, OperatorKind};
 
-use super::error::CalibrationError;
+use super::error::{CalibrationError, Size};
 use super::filter_column::{Sampled, quoted};
 use super::run::Runs;
 
@@ -18,8 +18,27 @@ const SAMPLE_PARTITIONS: usize = 4;
 const SAMPLE_COLUMNS: usize = 32;
 /// Unevenness above which a column selects too little or too much of some partitions.
 const UNEVENNESS_MAX: f64 = 0.25;
+/// Times their estimated size for which the cache has room for columns: some kinds of text take more than estimated.
+const ESTIMATE_MARGIN: u64 = 4;
 /// Shares of the columns that are selected.
 const COLUMN_SHARES: [f64; 3] = [0.1, 0.5, 1.0];
+
+/// How much of a table is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// Stored bytes, about: there is a least number of partitions and rows.
+    pub(super) stored_bytes: u64,
+    /// Most bytes that their columns may take in memory.
+    pub(super) cached_bytes_max: u64,
+}
+
+impl Extent {
+    /// Limit of the cache for columns that are expected to take `bytes` in memory; `None` if they are too large.
+    fn cache_limit(&self, bytes: u64) -> Option<u64> {
+        let is_room = bytes <= self.cached_bytes_max;
+        is_room.then(|| bytes.saturating_mul(ESTIMATE_MARGIN).min(self.cached_bytes_max))
+    }
+}
 
 /// A partition, with its sizes for each set of columns.
 #[derive(Debug, Clone)]
@@ -60,22 +79,24 @@ pub(super) struct Subject {
     /// R: stored bytes for a byte in memory, of all columns.
     pub(super) stored_per_memory: f64,
     filter: Sampled,
+    /// See [`Subject::cache_limit`].
+    cache_limit: u64,
     /// The sets of columns, the fewest first.
     sets: Vec<ColumnSet>,
     parts: Vec<Part>,
 }
 
 impl Subject {
-    /// Looks at the part of `table` that is at `node`: its partitions up to `bytes_max` stored bytes, and a column to
-    /// filter by, for which a few partitions are read.
+    /// Looks at the part of `table` that is at `node`: as many of its partitions as `extent` says, and a column
+    /// to filter by, for which a few partitions are read.
     ///
     /// # Errors
-    /// If there is no such table, it is too small, or no column will do; or if a query fails.
+    /// If there is no such table, it is too small or too large, or no column will do; or if a query fails.
     pub(super) async fn new(
         runs: &Runs<'_>,
         table: &str,
         node: &str,
-        bytes_max: u64,
+        extent: Extent,
     ) -> Result<Self, CalibrationError> {
         let resources = runs.engine().resources();
         let known = runs.engine().tables().into_iter().find(|known| known.definition.name == table);
@@ -91,7 +112,7 @@ impl Subject {
             stored += partition.stored_bytes(&every_column);
             rows += partition.rows;
             count += 1;
-            if stored >= bytes_max && count >= PARTITIONS_MIN && rows >= ROWS_MIN {
+            if stored >= extent.stored_bytes && count >= PARTITIONS_MIN && rows >= ROWS_MIN {
                 break;
             }
         }
@@ -106,14 +127,26 @@ impl Subject {
                 rows_min: ROWS_MIN,
             });
         };
+        let memory_of =
+            |columns: &[usize], of: &dyn Fn(usize) -> usize| -> u64 { columns.iter().map(|at| of(*at) as u64).sum() };
+        let memory: u64 = here
+            .iter()
+            .map(|(_, (_, partition))| memory_of(&every_column, &|at| partition.memory_bytes(at)))
+            .sum::<u64>();
+        let cache_limit = extent.cache_limit(memory).ok_or_else(|| CalibrationError::TooLarge {
+            table: table.to_owned(),
+            node: node.to_owned(),
+            partitions: count,
+            stored: Size(stored),
+            needed: Size(memory),
+            allowed: Size(extent.cached_bytes_max),
+        })?;
         let positions: Vec<usize> = here.iter().map(|(position, _)| *position).collect();
         let filter = choose_filter(runs, table, known.schema(), &positions).await?;
         let sets = column_sets(known.schema(), &filter.name);
         if sets.is_empty() {
             return Err(CalibrationError::NoFilter(table.to_owned()));
         }
-        let memory_of =
-            |columns: &[usize], of: &dyn Fn(usize) -> usize| -> u64 { columns.iter().map(|at| of(*at) as u64).sum() };
         let parts: Vec<Part> = here
             .iter()
             .map(|(position, (object, partition))| Part {
@@ -126,10 +159,6 @@ impl Subject {
                 memory: sets.iter().map(|set| memory_of(&set.selected, &|at| partition.memory_bytes(at))).collect(),
             })
             .collect();
-        let memory: u64 = here
-            .iter()
-            .map(|(_, (_, partition))| memory_of(&every_column, &|at| partition.memory_bytes(at)))
-            .sum::<u64>();
         let (capabilities, format) = (object.node.capabilities(), &known.definition.format);
         Ok(Self {
             table: table.to_owned(),
@@ -141,6 +170,7 @@ impl Subject {
                 && capabilities.reads(format, &object.entry.path),
             stored_per_memory: stored.max(1) as f64 / memory.max(1) as f64,
             filter,
+            cache_limit,
             sets,
             parts,
         })
@@ -154,6 +184,11 @@ impl Subject {
     /// Stored bytes of the partitions, of the columns of all sets.
     pub(super) fn stored_bytes(&self) -> u64 {
         self.parts.iter().filter_map(|part| part.stored.last()).sum()
+    }
+
+    /// Limit of the cache while all columns of all partitions are to find room in it.
+    pub(super) fn cache_limit(&self) -> usize {
+        usize::try_from(self.cache_limit).unwrap_or(usize::MAX)
     }
 
     /// Sets of columns.
@@ -268,6 +303,15 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
+
+    #[test]
+    fn the_cache_has_room_for_what_is_measured_and_no_more_than_allowed() {
+        let extent = Extent { stored_bytes: 1, cached_bytes_max: 1000 };
+        let limits = [0, 100, 250, 251, 1000, 1001, u64::MAX].map(|bytes| extent.cache_limit(bytes));
+        assert_eq!(limits, [Some(0), Some(400), Some(1000), Some(1000), Some(1000), None, None]);
+        let any = Extent { cached_bytes_max: u64::MAX, ..extent };
+        assert_eq!(any.cache_limit(u64::MAX), Some(u64::MAX));
+    }
 
     #[test]
     fn sets_of_columns_grow() {

@@ -8,8 +8,8 @@ use thermocline_database::{Database, OpenOptions, check_setting};
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::parse_size;
 use thermocline_workloads::calibration::{
-    Axes, CalibrateOptions, Calibrated, CalibrationError, Progress, calibrate, compute_figure, hit_ratio_figure,
-    pushdown_figure, storages,
+    Axes, CalibrateOptions, Calibrated, CalibrationError, Progress, cached_bytes_max, calibrate, compute_figure,
+    hit_ratio_figure, pushdown_figure, storages,
 };
 
 use super::super::Failure;
@@ -34,7 +34,8 @@ pub struct CalibrateArgs {
     /// Measure it at this storage only, such as 10.0.0.1:32020
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Stored bytes of the table to measure, but at least 8 partitions [default: 32MiB, with --quick 4MiB]
+    /// Stored bytes of the table to measure, but at least 8 partitions; their columns are cached, and must fit into half
+    /// of the memory [default: 32MiB, with --quick 4MiB]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
     /// Repetitions of each query, of which the median counts [default: 5, with --quick 3]
@@ -122,7 +123,7 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
         found => found.map_err(|error| failed(&error))?,
     };
     let nodes: Vec<String> = arguments.node.clone().map_or(labels, |node| vec![node]);
-    let options = options(arguments);
+    let options = options(arguments, engine.resources().settings().cache_size);
     let mut measured = vec![];
     for (number, node) in nodes.iter().enumerate() {
         let mut line = ProgressLine::new(node);
@@ -158,12 +159,14 @@ async fn open(arguments: &CalibrateArgs) -> Result<Database, Failure> {
     Ok(Database::open(options, move |state| progress.show(state)).await?)
 }
 
-fn options(arguments: &CalibrateArgs) -> CalibrateOptions {
+/// `cache_size` is what the cache may take where the memory of this machine is not known.
+fn options(arguments: &CalibrateArgs, cache_size: usize) -> CalibrateOptions {
     let CalibrateArgs { quick, seed, size, repeats, .. } = arguments;
     CalibrateOptions {
         axes: if *quick { Axes::quick(*seed) } else { Axes::full(*seed) },
         repeats: repeats.unwrap_or(if *quick { 3 } else { 5 }) as usize,
         bytes_max: size.unwrap_or(if *quick { 4 << 20 } else { 32 << 20 }),
+        cached_bytes_max: cached_bytes_max(cache_size as u64),
     }
 }
 
