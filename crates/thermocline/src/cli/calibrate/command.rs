@@ -114,6 +114,8 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
     let database = open(arguments).await?;
     let session = database.session();
     let engine = session.engine();
+    // Before minutes of measuring that could not be kept.
+    engine.resources().calibrations().check_keeps().map_err(|error| not_kept(&error))?;
     let labels = match storages(engine, table) {
         Err(CalibrationError::UnknownTable(name)) => {
             // A table that could not be restored says why.
@@ -140,8 +142,7 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
         measured.push(calibrated.calibration);
     }
     for calibration in measured {
-        let kept = engine.resources().calibrations().keep(calibration);
-        kept.map_err(|error| Failure::Failed(format!("the calibration is not kept: {error}")))?;
+        engine.resources().calibrations().keep(calibration).map_err(|error| not_kept(&error))?;
     }
     say!("kept in {}; it is used when the database is opened again", arguments.directory.display());
     session.close().await?;
@@ -168,6 +169,10 @@ fn options(arguments: &CalibrateArgs, cache_size: usize) -> CalibrateOptions {
         bytes_max: size.unwrap_or(if *quick { 4 << 20 } else { 32 << 20 }),
         cached_bytes_max: cached_bytes_max(cache_size as u64),
     }
+}
+
+fn not_kept(error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("the calibration is not kept: {error}"))
 }
 
 fn failed(error: &CalibrationError) -> Failure {
