@@ -67,8 +67,8 @@ pub enum CalibrationError {
     },
     /// No column can be compared with a number.
     #[error(
-        "table {0} cannot be calibrated: it needs a column of integers, decimals or floats with several values in every \
-         partition, to filter by, and another one to select"
+        "table {0} cannot be calibrated: it needs a column of integers, decimals or finite floats with several values in \
+         every partition, to filter by, and another one to select"
     )]
     NoFilter(String),
     /// Too few queries took the routes of a mode.
