@@ -190,11 +190,13 @@ fn what_cannot_be_calibrated_says_why() {
     std::fs::remove_file(&file).unwrap();
 
     refused(&database, &["--table", "lineorder", "--set", "mode=fast"], 2, "mode");
+    refused(&database, &["--table", "lineorder", "--set", "mode=auto"], 2, "calibrate sets mode itself");
+    refused(&database, &["--table", "lineorder", "--set", "compression=none"], 2, "ALTER DATABASE SET compression");
     let shown = calibrate(&database, &["--show"]);
     assert!(text(&shown.stdout).contains("no calibration"), "{}", text(&shown.stdout));
 
     // A node in the process has no link; what there is is fitted.
-    let done = calibrate(&database, &["--table", "lineorder", "--quick"]);
+    let done = calibrate(&database, &["--table", "lineorder", "--quick", "--set", "request_timeout=20s"]);
     let said = text(&done.stdout);
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(said.contains("there is no link to this storage"), "{said}");
