@@ -13,8 +13,9 @@ const ROUNDS_MAX: usize = 25;
 /// Parameters of one mode: T = overhead + longest + serial share (sum - longest), over the seconds of its resources.
 ///
 /// A serial share of 1 makes the sums of equations 4.1 and 4.2, where resources work one after the other; 0 makes the
-/// maximum of equation 4.3, where they overlap. Storage nodes here send while they compute, and columns are decoded while
-/// others are on their way, so that the share is fitted.
+/// maximum of all three, where they overlap. No share makes equation 4.3, the maximum of computing here and the sum of
+/// storage and link: it holds for a storage that sends nothing before it has computed all of it. Storage nodes here send
+/// while they compute, and columns are decoded while others are on their way, so that the share is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ModeModel {
     /// The mode.
