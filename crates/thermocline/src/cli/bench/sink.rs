@@ -115,14 +115,14 @@ impl Sink {
         Ok(Self { json: JsonLines::new(json)?, records: vec![] })
     }
 
-    /// Writes a record.
+    /// Writes a record, at once: whoever ends the bench before its time learns what it was at.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn put(&mut self, record: Record) -> Result<()> {
         self.json.put(&record, Value::Null)?;
         self.records.push(record);
-        Ok(())
+        self.json.flush()
     }
 
     /// All records so far.
@@ -130,20 +130,8 @@ impl Sink {
         &self.records
     }
 
-    /// Writes records that are still held back.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn flush(&mut self) -> Result<()> {
-        self.json.flush()
-    }
-
     /// Prints a line for each mode and run. A timed pass has `queries` queries, and the warm-up `warmup`.
-    ///
-    /// # Errors
-    /// If the last records cannot be written.
-    pub fn finish(&mut self, cache_size: usize, warmup: usize, queries: usize) -> Result<()> {
-        self.flush()?;
+    pub fn print(&self, cache_size: usize, warmup: usize, queries: usize) {
         say!(
             "cache of {}; a pass, with each query's median and minimum over the passes",
             format_size(cache_size as u64)
@@ -179,6 +167,5 @@ impl Sink {
                 or_dash(passes.dollars.map(|dollars| format!("{dollars:.6}")))
             );
         }
-        Ok(())
     }
 }
