@@ -25,7 +25,7 @@ pub enum CalibrationError {
         /// Names of its storages.
         nodes: String,
     },
-    /// Times would be those of overheads alone.
+    /// The table is so small that overheads would hide everything else.
     #[error(
         "table {table} is too small to be calibrated: {node} has {partitions} partitions of it with {rows} rows, and at \
          least {partitions_min} partitions and {rows_min} rows are needed; smaller partitions come with ALTER \
@@ -65,7 +65,7 @@ pub enum CalibrationError {
         /// Bytes that may be cached.
         allowed: Size,
     },
-    /// No column can be compared with a number.
+    /// No column is suitable to filter by.
     #[error(
         "table {0} cannot be calibrated: it needs a column of integers, decimals or finite floats with several values in \
          every partition, to filter by, and another one to select"

@@ -14,7 +14,7 @@ pub(super) struct Sampled {
     is_integer: bool,
     /// Digits of a decimal after the point.
     scale: usize,
-    /// Per partition, its values but NULL, sorted.
+    /// Sorted values of each partition, without NULL.
     partitions: Vec<Vec<f64>>,
     /// Whether no value is NaN or infinite, which SQL has no literals for.
     is_finite: bool,
@@ -24,7 +24,7 @@ pub(super) struct Sampled {
 const PROBES: [f64; 4] = [0.1, 0.3, 0.5, 0.9];
 
 impl Sampled {
-    /// No values yet of a column; `None` for types that are not compared with numbers.
+    /// An empty sample of a column; `None` for types that cannot be compared with numbers.
     pub(super) fn new(name: &str, data_type: &DataType) -> Option<Self> {
         let scale = match data_type {
             DataType::Decimal128(_, scale) => usize::try_from(*scale).ok()?,
@@ -53,8 +53,8 @@ impl Sampled {
         Ok(())
     }
 
-    /// How far a filter on it is from selecting the wanted share in every partition: 0 for a column that is spread evenly
-    /// over all partitions and has many values; infinite without values, and with a NaN or an infinity among them.
+    /// How far a filter on the column is from selecting the wanted share of every partition: 0 for a column of many values
+    /// that are spread evenly over all partitions; infinite without values, and with a NaN or an infinity among them.
     pub(super) fn unevenness(&self) -> f64 {
         let all = self.sorted();
         if !self.is_finite || all.is_empty() || self.partitions.iter().any(Vec::is_empty) {
@@ -91,13 +91,13 @@ impl Sampled {
     }
 }
 
-/// The least value that is not below this share of all.
+/// The smallest value that at least this share of all values do not exceed.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied()
 }
 
-/// A name as SQL reads it, whatever it is.
+/// A name, quoted for SQL.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -4,7 +4,7 @@ use thermocline_pushdown::Mode;
 
 use super::regression::dot;
 
-/// Number of parameters beside the overhead: see [`Inputs::work`].
+/// Number of parameters besides the overhead: see [`Inputs::work`].
 pub const PARAMETERS: usize = 4;
 
 /// Inputs of one query.

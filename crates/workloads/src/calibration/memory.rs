@@ -18,7 +18,7 @@ fn limit(root: &Path) -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(root.join(path)).ok();
     let machine = read(Path::new("proc/meminfo")).as_deref().and_then(total);
     let groups = read(Path::new("proc/self/cgroup")).unwrap_or_default();
-    // A group without a limit says "max", which is no number.
+    // A group without a limit says "max", which does not parse.
     let limits = groups.lines().flat_map(limit_files).filter_map(|path| read(&path)?.trim().parse::<u64>().ok());
     machine.into_iter().chain(limits).min()
 }

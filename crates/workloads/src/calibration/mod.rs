@@ -9,7 +9,8 @@
 //! ThesisModel: parameters -> the fastest mode over bandwidths -----------------> figures 4-4 to 4-6
 //! ```
 //!
-//! Left out: the file of calibrations and their use (`thermocline-compute`), and files of figures, in the binary.
+//! Left out: the calibration file and how the engine uses it (`thermocline-compute`), and writing figures to disk (the
+//! binary).
 
 mod accuracy;
 mod calibrate;

@@ -9,16 +9,16 @@ use super::error::{CalibrationError, Size};
 use super::filter_column::{Sampled, quoted};
 use super::run::Runs;
 
-/// Fewest partitions: so many that quarters of a half are whole ones.
+/// Minimum number of partitions: a quarter of half of them is a whole partition.
 const PARTITIONS_MIN: usize = 8;
-/// Fewest rows: a scan of fewer takes as long as planning it.
+/// Minimum number of rows: a scan of fewer takes no longer than its planning.
 const ROWS_MIN: u64 = 50_000;
-/// Partitions that are looked into for a column to filter by, and the columns that are.
+/// Number of partitions, and of columns in them, that are sampled to find a column to filter by.
 const SAMPLE_PARTITIONS: usize = 4;
 const SAMPLE_COLUMNS: usize = 32;
 /// Unevenness above which a column selects too little or too much of some partitions.
 const UNEVENNESS_MAX: f64 = 0.25;
-/// Times their estimated size for which the cache has room for columns: some kinds of text take more than estimated.
+/// Room in the cache over the estimated size of the columns: some encodings of text take more than estimated.
 const ESTIMATE_MARGIN: u64 = 4;
 /// Shares of the columns that are selected.
 const COLUMN_SHARES: [f64; 3] = [0.1, 0.5, 1.0];
@@ -26,9 +26,9 @@ const COLUMN_SHARES: [f64; 3] = [0.1, 0.5, 1.0];
 /// How much of a table is measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
-    /// Stored bytes, about: there is a least number of partitions and rows.
+    /// Approximate number of stored bytes; more if they have too few partitions or rows.
     pub(super) stored_bytes: u64,
-    /// Most bytes that their columns may take in memory.
+    /// Maximum size of their columns in memory.
     pub(super) cached_bytes_max: u64,
 }
 
@@ -40,7 +40,7 @@ impl Extent {
     }
 }
 
-/// A partition, with its sizes for each set of columns.
+/// A partition, with its sizes per set of columns.
 #[derive(Debug, Clone)]
 struct Part {
     /// Position in the table's snapshot.
@@ -48,11 +48,11 @@ struct Part {
     path: ObjectPath,
     version: ObjectVersion,
     rows: u64,
-    /// By set: stored bytes of its columns and the filter's.
+    /// Per set: stored bytes of its columns and the filter's.
     stored: Vec<u64>,
-    /// By set: bytes of its columns in memory.
+    /// Per set: bytes of its columns in memory.
     memory: Vec<u64>,
-    /// By set: bytes that decoding its columns and the filter's works through.
+    /// Per set: bytes to decode for its columns and the filter's.
     decoding: Vec<u64>,
 }
 
@@ -62,7 +62,7 @@ struct ColumnSet {
     names: Vec<String>,
     /// Their positions in the table.
     selected: Vec<usize>,
-    /// The same and the filter's.
+    /// These and the filter's.
     needed: Vec<usize>,
 }
 
@@ -72,23 +72,23 @@ pub(super) struct Subject {
     pub(super) table: String,
     /// Whether the table is text.
     pub(super) is_text: bool,
-    /// Whether a link lies in between.
+    /// Whether a network link leads to the storage.
     pub(super) crosses_link: bool,
-    /// Whether filters run at the storage.
+    /// Whether filters can run at the storage.
     pub(super) pushes: bool,
     /// R: stored bytes for a byte in memory, of all columns.
     pub(super) stored_per_memory: f64,
     filter: Sampled,
     /// See [`Subject::cache_limit`].
     cache_limit: u64,
-    /// The sets of columns, the fewest first.
+    /// The sets of columns, the smallest first.
     sets: Vec<ColumnSet>,
     parts: Vec<Part>,
 }
 
 impl Subject {
-    /// Looks at the part of `table` that is at `node`: as many of its partitions as `extent` says, and a column
-    /// to filter by, for which a few partitions are read.
+    /// Chooses partitions of `table` at `node`, as many as `extent` says, and a column to filter by, for which it reads a
+    /// few of them.
     ///
     /// # Errors
     /// If there is no such table, it is too small or too large, or no column will do; or if a query fails.
@@ -164,7 +164,7 @@ impl Subject {
             table: table.to_owned(),
             is_text: matches!(format, FileFormat::Csv(_)),
             crosses_link: capabilities.crosses_link,
-            // Without a link in between, a filter's rows are never worth the detour.
+            // Without a link, pushing a filter down never pays.
             pushes: capabilities.crosses_link
                 && capabilities.runs(OperatorKind::Filter)
                 && capabilities.reads(format, &object.entry.path),
@@ -181,22 +181,22 @@ impl Subject {
         self.parts.len()
     }
 
-    /// Stored bytes of the partitions, of the columns of all sets.
+    /// Stored bytes of the partitions, for the largest set of columns and the filter's.
     pub(super) fn stored_bytes(&self) -> u64 {
         self.parts.iter().filter_map(|part| part.stored.last()).sum()
     }
 
-    /// Limit of the cache while all columns of all partitions are to find room in it.
+    /// Limit of the cache that leaves room for all columns of all partitions.
     pub(super) fn cache_limit(&self) -> usize {
         usize::try_from(self.cache_limit).unwrap_or(usize::MAX)
     }
 
-    /// Sets of columns.
+    /// Number of sets of columns.
     pub(super) fn column_sets(&self) -> usize {
         self.sets.len()
     }
 
-    /// Share of the bytes of all selectable columns that a set has: c.
+    /// Share of a set in the bytes of all columns that can be selected: c.
     pub(super) fn column_selectivity(&self, set: usize) -> f64 {
         let of = |set: usize| self.parts.iter().filter_map(|part| part.memory.get(set)).sum::<u64>();
         of(set) as f64 / of(self.sets.len().saturating_sub(1)).max(1) as f64
@@ -207,14 +207,14 @@ impl Subject {
         &self.filter.name
     }
 
-    /// The columns of a set, of the rows that a filter of this selectivity selects.
+    /// Query for the columns of a set, with a filter of this selectivity.
     pub(super) fn query(&self, set: usize, selectivity: f64) -> Option<String> {
         let columns: Vec<String> = self.sets.get(set)?.names.iter().map(|name| quoted(name)).collect();
         let predicate = self.filter.predicate(selectivity)?;
         Some(format!("SELECT {} FROM {} WHERE {predicate}", columns.join(", "), quoted(&self.table)))
     }
 
-    /// All rows of the columns that queries of a set read.
+    /// Query for all rows of the columns that queries over a set read.
     pub(super) fn load_query(&self, set: usize) -> Option<String> {
         let names = self.sets.get(set)?.names.iter().chain([&self.filter.name]);
         let columns: Vec<String> = names.map(|name| quoted(name)).collect();
@@ -236,7 +236,7 @@ impl Subject {
         )
     }
 
-    /// Bytes that decoding a set of columns of the first `count` partitions works through.
+    /// Bytes to decode for a set of columns of the first `count` partitions.
     pub(super) fn decoding_bytes(&self, count: usize, set: usize) -> u64 {
         self.parts.iter().take(count).filter_map(|part| part.decoding.get(set)).sum()
     }
@@ -250,7 +250,7 @@ impl Subject {
     }
 }
 
-/// The column that is spread most evenly over partitions, of a sample.
+/// The column whose values are spread most evenly over the partitions of a sample.
 async fn choose_filter(
     runs: &Runs<'_>,
     table: &str,
@@ -279,7 +279,7 @@ async fn choose_filter(
     best.map(|(_, candidate)| candidate).ok_or_else(|| CalibrationError::NoFilter(table.to_owned()))
 }
 
-/// The first columns but the filter's, in growing numbers.
+/// Sets of the first columns without the filter's, the smallest first.
 fn column_sets(schema: &SchemaRef, filter: &str) -> Vec<ColumnSet> {
     let others: Vec<usize> = (0..schema.fields().len()).filter(|at| schema.field(*at).name() != filter).collect();
     let mut counts: Vec<usize> =

@@ -97,7 +97,7 @@ impl FittedMode {
     fn check(&self) -> Result<(), String> {
         let known = [Mode::Caching, Mode::Pushdown, Mode::Hybrid].map(Mode::name);
         if !known.contains(&self.mode.as_str()) {
-            return Err(format!("'{}' is no mode that is calibrated", self.mode));
+            return Err(format!("'{}' is not a mode that is calibrated", self.mode));
         }
         let FittedErrors { mean, median, p80, p90 } = self.errors;
         let numbers = [
@@ -140,7 +140,7 @@ impl Calibration {
             return Err(format!("{name} of {} is {number}", self.node));
         }
         if ![PARQUET, CSV].contains(&self.format.as_str()) {
-            return Err(format!("'{}' is no format", self.format));
+            return Err(format!("'{}' is not a known format", self.format));
         }
         self.modes.iter().try_for_each(FittedMode::check)
     }
