@@ -28,7 +28,13 @@ class Driver:
         self.version = self.read()["engine"]
 
     def read(self):
-        timer = threading.Timer(self.seconds_max, stop, [self.process])
+        is_late = threading.Event()
+
+        def end():
+            is_late.set()
+            stop(self.process)
+
+        timer = threading.Timer(self.seconds_max, end)
         timer.daemon = True
         timer.start()
         try:
@@ -36,15 +42,18 @@ class Driver:
         finally:
             timer.cancel()
         if not line:
-            raise Failure(f"{self.name} ended, or took longer than {self.seconds_max} s: {tail(self.log)}")
+            why = f"took longer than {self.seconds_max} s" if is_late.is_set() else "ended"
+            raise Failure(f"{self.name} {why}: {tail(self.log)}")
         answer = json.loads(line)
         if "error" in answer:
             raise Failure(f"{self.name}: {answer['error']}")
         return answer
 
     def ask(self, **request):
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
-        self.process.stdin.flush()
+        # A process that has ended reads nothing, and answers nothing: that is the error to report.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
         return self.read()
 
     def run(self, sql):

@@ -15,12 +15,20 @@ def cache_bytes(setting, start, mode):
     setting.link.limit(None)
     with start(setting, mode, bytes_for_everything()) as engine:
         for query in setting.queries.first:
-            engine.run(query.sql)
+            run_query(engine, mode, query)
         held = engine.cached_bytes()
     if held == 0:
         raise Failure(f"{mode} has nothing in its cache after a pass")
     print(f"{mode}: the queries' working set takes {held:,} bytes")
     return held // 2
+
+
+def run_query(engine, mode, query):
+    """Runs a query; a failure names it and the mode."""
+    try:
+        return engine.run(query.sql)
+    except Failure as failure:
+        raise Failure(f"query {query.name} in {mode}: {failure}") from failure
 
 
 def measure(setting, results, mode, start, caches):
@@ -32,7 +40,7 @@ def measure(setting, results, mode, start, caches):
         for run, queries in setting.queries.passes(setting.passes):
             for query in queries:
                 before = setting.link.counters()
-                answer = engine.run(query.sql)
+                answer = run_query(engine, mode, query)
                 after = setting.link.counters()
                 results.check(mode, query, answer.rows)
                 from_storage, to_storage = (there - here for here, there in zip(before, after))

@@ -5,9 +5,10 @@ over the same files.
 """
 
 import json
+import subprocess
 
 from common import Failure, bytes_for_everything
-from processes import call, running
+from processes import call, running, tail
 
 NAME = "thermocline"
 NEEDS = []
@@ -30,8 +31,15 @@ def run(setting, results):
     before = setting.link.total()
     with running(command, log) as process:
         seconds_max = setting.seconds_max * (1 + setting.passes) * len(setting.queries.first)
-        if process.wait(seconds_max) != 0:
-            raise Failure(f"thermocline bench ended with {process.returncode}: {log.read_text()[-2000:]}")
+        try:
+            process.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            raise Failure(
+                f"thermocline took longer than {seconds_max} s, {setting.seconds_max} s for each query: it was "
+                f"{place(setting.queries, path)}: {tail(log)}"
+            ) from None
+        if process.returncode != 0:
+            raise Failure(f"thermocline bench ended with {process.returncode}: {tail(log)}")
     after = setting.link.total()
     print(log.read_text())
     records = [json.loads(line) for line in path.read_text().splitlines()]
@@ -43,6 +51,16 @@ def run(setting, results):
         "bytes_on_loopback": None if before is None else after - before,
     }
     yield from records
+
+
+def place(queries, path):
+    """Which query a bench has come to, by its records at `path`."""
+    text = path.read_text() if path.exists() else ""
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    if not lines:
+        return f"at query {queries.first[0].name}, the first one, or before it"
+    last = json.loads(lines[-1])
+    return f"at the query after {last['query']} ({last['run']}, mode {last['mode']})"
 
 
 def reference_rows(setting, results):

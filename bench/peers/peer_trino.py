@@ -6,10 +6,10 @@ would be measured otherwise.
 """
 
 import contextlib
+import http.client
 import json
 import shutil
 import time
-import urllib.error
 import urllib.request
 
 import install
@@ -171,7 +171,8 @@ class Trino:
             try:
                 with urllib.request.urlopen(request, timeout=self.setting.seconds_max) as answer:
                     page = json.loads(answer.read(), parse_float=str)
-            except urllib.error.URLError as error:
+            # A connection that is lost or late while the answer is read is not an error of urllib.
+            except (OSError, http.client.HTTPException) as error:
                 raise Failure(f"Trino: {error}: {tail(self.log)}") from error
             if "error" in page:
                 raise Failure(f"Trino: {page['error']['message']} in {sql}")

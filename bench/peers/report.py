@@ -6,7 +6,7 @@
 import argparse
 import json
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 
 FIRST, LATER = "warmup", "timed"
 
@@ -70,7 +70,7 @@ def table(run, modes):
 
 
 def query_table(modes, at):
-    """Seconds of each query in the passes `at`, a column for each mode."""
+    """Median seconds of each query in the passes `at`, a column for each mode."""
     names = {}
     for (peer, mode), records in modes.items():
         of_mode = names.setdefault(f"thermocline {mode}" if peer == "thermocline" else mode, {})
@@ -79,7 +79,7 @@ def query_table(modes, at):
                 of_mode.setdefault(record["query"], []).append(record["seconds"])
     lines = ["| query | " + " | ".join(names) + " |", "|---" + "|---:" * len(names) + "|"]
     for query in next(iter(names.values())):
-        cells = [cell(mean(of_mode[query]) if query in of_mode else None, 3) for of_mode in names.values()]
+        cells = [cell(median(of_mode[query]) if query in of_mode else None, 3) for of_mode in names.values()]
         lines.append(f"| {query} | " + " | ".join(cells) + " |")
     return lines
 
@@ -91,14 +91,14 @@ def print_report(folders, queries=False):
         print("\n".join(table(run, modes)))
         if queries:
             for at, name in ((FIRST, "first pass"), (LATER, "later passes")):
-                print(f"\nseconds of a query, {name}\n")
+                print(f"\nmedian seconds of a query, {name}\n")
                 print("\n".join(query_table(modes, at)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--queries", action="store_true", help="also the seconds of each query")
+    parser.add_argument("--queries", action="store_true", help="also the median seconds of each query")
     given = parser.parse_args()
     print_report(given.folders, given.queries)
 

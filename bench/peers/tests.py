@@ -2,19 +2,24 @@
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import socket
+import sys
 import tempfile
 import threading
 import unittest
 from pathlib import Path
 
 import link
+import measure
+import peer_thermocline
 import report
 import run
-from batch import Query
-from common import Failure
+from batch import Batch, Query
+from common import Failure, Setting
+from driver import driver
 from results import Results, same
 
 QUERY = Query("Q1", "select a, b from t")
@@ -88,6 +93,90 @@ class ReportTest(unittest.TestCase):
         # A first pass of 2 queries at 1 s; later ones at the median of 2 and 3 s.
         self.assertIn("| thermocline auto | 1 | 2.000 | 5.000 | 2.0 | 2.0 | 1.00 | 1.00 |", output.getvalue())
         self.assertIn("| other | 1 | 8.000 | 20.000 | 2.0 | 2.0 | 4.00 | 4.00 |", output.getvalue())
+
+
+    def test_a_query_s_seconds_are_medians(self):
+        seconds = {"Q1": (1, 10, 2), "Q2": (4, 4, 1)}
+        records = [
+            {"run": "timed", "query": query, "seconds": of_pass[number]}
+            for number in range(3) for query, of_pass in seconds.items()
+        ]
+        warmup = [{"run": "warmup", "query": "Q1", "seconds": 100}]
+        table = report.query_table({("other", "other"): warmup + records}, report.LATER)
+        self.assertEqual(table[2:], ["| Q1 | 2.000 |", "| Q2 | 4.000 |"])
+
+
+class TimeoutTest(unittest.TestCase):
+    """Whoever takes too long is ended, and the message says who, and at which query."""
+
+    def setting(self, folder, program):
+        thermocline = folder / "thermocline"
+        thermocline.write_text(f"#!{sys.executable}\n{program}")
+        thermocline.chmod(0o755)
+        return Setting(
+            workload="tpch", scale=1.0, threads=1, passes=1, bandwidth=None, cache="all", seconds_max=3,
+            thermocline=thermocline, modes="auto", extra=[], batch=[], work=folder, out=folder, scratch=folder,
+            link=link.Proxy(), queries=Batch([QUERY], [QUERY], ["query"]),
+        )
+
+    def message(self, program, measured):
+        with tempfile.TemporaryDirectory() as folder:
+            setting = self.setting(Path(folder), program)
+            try:
+                with self.assertRaises(Failure) as caught:
+                    list(measured(setting))
+            finally:
+                setting.link.close()
+        return str(caught.exception)
+
+    # `bench` writes some records and never ends; `sql` has no rows.
+    BENCH = (
+        "import pathlib, sys, time\n"
+        "if sys.argv[1] == 'bench':\n"
+        "    pathlib.Path(sys.argv[sys.argv.index('--json') + 1]).write_text({records!r})\n"
+        "    print('it works on', flush=True)\n"
+        "    time.sleep(100)\n"
+    )
+
+    RECORD = json.dumps({"query": "Q1", "run": "warmup", "mode": "auto"})
+
+    def test_thermocline(self):
+        measured = functools.partial(peer_thermocline.run, results=Results(Path("missing")))
+        said = self.message(self.BENCH.format(records=f"{self.RECORD}\n"), measured)
+        for part in ("thermocline took longer than 6 s", "3 s for each query", "after Q1", "it works on"):
+            self.assertIn(part, said)
+
+    def test_the_query_of_thermocline_is_that_after_its_records(self):
+        first, after = "at query Q1, the first one", "at the query after Q1 (warmup, mode auto)"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "records"
+            queries = Batch([QUERY], [QUERY], ["query"])
+            self.assertIn(first, peer_thermocline.place(queries, path))
+            for text, place in (
+                ("", first),
+                (self.RECORD[:10], first),
+                (f"{self.RECORD}\n", after),
+                (f"{self.RECORD}\n{self.RECORD[:10]}", after),
+            ):
+                path.write_text(text)
+                self.assertIn(place, peer_thermocline.place(queries, path))
+
+    # An engine that says what it is, and answers nothing.
+    SILENT = "import time\nprint('{\"engine\": \"silent\"}', flush=True)\ntime.sleep({seconds})\n"
+
+    def test_an_engine(self):
+        @contextlib.contextmanager
+        def start(setting, mode, _cache_bytes):
+            with driver(setting, mode, [setting.thermocline]) as engine:
+                yield engine
+
+        def measured(setting):
+            return measure.measure(setting, Results(Path("missing")), "silent", start, caches=False)
+
+        said = self.message(self.SILENT.replace("{seconds}", "100"), measured)
+        self.assertIn("query Q1 in silent: silent took longer than 3 s", said)
+        said = self.message(self.SILENT.replace("{seconds}", "0.1"), measured)
+        self.assertIn("query Q1 in silent: silent ended", said)
 
 
 class ProxyTest(unittest.TestCase):

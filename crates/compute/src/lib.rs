@@ -30,8 +30,8 @@ pub use engine::{
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};
 pub use model::{
-    CALIBRATION_FILE, Calibration, CalibrationFile, CalibrationState, Calibrations, FittedErrors, FittedMode,
-    HereIdentity, NodeIdentity, Rates,
+    CALIBRATION_FILE, Calibration, CalibrationFile, CalibrationFileError, CalibrationState, Calibrations, FittedErrors,
+    FittedMode, HereIdentity, NodeIdentity, Rates,
 };
 pub use plan::Separate;
 pub use query::{HeapGauges, QueryContext, QueryRecord, QueryStats, Resources, StatementTimeout};

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use thermocline_storage::NodeClient;
 use tokio::sync::OnceCell;
 
-use super::calibration::{Calibration, CalibrationFile, HereIdentity, NodeIdentity};
+use super::calibration::{Calibration, CalibrationFile, CalibrationFileError, HereIdentity, NodeIdentity};
 use super::runtime_model::RuntimeModel;
 
 /// Longest wait for a storage to say what it is.
@@ -36,6 +36,8 @@ type Checked = Arc<OnceCell<Vec<String>>>;
 pub struct Calibrations {
     /// `None` for a database in memory.
     file: Option<CalibrationFile>,
+    /// Why the calibrations in the file are not known; `None` if they are.
+    unread: Option<CalibrationFileError>,
     records: RwLock<Vec<Calibration>>,
     /// Whether the model begins without them from now on.
     set_aside: AtomicBool,
@@ -44,14 +46,19 @@ pub struct Calibrations {
 }
 
 impl Calibrations {
-    /// Those of the database in `directory`. A file that is damaged is a warning, and there are none.
+    /// Those of the database in `directory`. A file that is damaged, of a newer version or unreadable is a warning, and
+    /// there are none.
     pub(crate) fn open(directory: Option<&Path>) -> Self {
         let file = directory.map(CalibrationFile::of);
-        let records = file.as_ref().map_or_else(|| Ok(vec![]), CalibrationFile::read).unwrap_or_else(|error| {
-            tracing::warn!("calibrations are not used: {error}; remove the file, or run thermocline calibrate again");
-            vec![]
-        });
-        Self { file, records: RwLock::new(records), ..Self::default() }
+        let (records, unread) = match file.as_ref().map(CalibrationFile::read) {
+            None => (vec![], None),
+            Some(Ok(records)) => (records, None),
+            Some(Err(error)) => {
+                tracing::warn!("calibrations are not used: {error}; {}", error.remedy());
+                (vec![], Some(error))
+            }
+        };
+        Self { file, unread, records: RwLock::new(records), ..Self::default() }
     }
 
     /// All of them, with their states.
@@ -70,11 +77,9 @@ impl Calibrations {
     /// again. Others that a damaged file had are gone.
     ///
     /// # Errors
-    /// If the database is in memory, or the file cannot be written; then the old one stays.
+    /// Those of [`Calibrations::check_keeps`], or if the file cannot be written; then the old one stays.
     pub fn keep(&self, calibration: Calibration) -> io::Result<()> {
-        let Some(file) = &self.file else {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "a database in memory keeps no calibration"));
-        };
+        let file = self.check_keeps()?;
         let mut records = self.records.write();
         let mut next = records.clone();
         next.retain(|known| key(known) != key(&calibration));
@@ -82,6 +87,22 @@ impl Calibrations {
         file.write(&next)?;
         *records = next;
         Ok(())
+    }
+
+    /// The file, if calibrations can be kept in it.
+    ///
+    /// # Errors
+    /// If the database is in memory, or if the file is of a newer version or unreadable: to replace it would lose what
+    /// others can read.
+    pub fn check_keeps(&self) -> io::Result<&CalibrationFile> {
+        let unsupported = |why: String| io::Error::new(io::ErrorKind::Unsupported, why);
+        match (&self.file, &self.unread) {
+            (None, _) => Err(unsupported("a database in memory keeps no calibration".to_owned())),
+            (Some(_), Some(error)) if !error.is_replaceable() => {
+                Err(unsupported(format!("{error}; it is not replaced: {}", error.remedy())))
+            }
+            (Some(file), _) => Ok(file),
+        }
     }
 
     /// Uses none of them from now on: storages are being measured again.
@@ -205,6 +226,33 @@ mod tests {
     fn a_damaged_file_leaves_the_defaults() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(CALIBRATION_FILE), "x").unwrap();
-        assert!(Calibrations::open(Some(directory.path())).all().is_empty());
+        let damaged = Calibrations::open(Some(directory.path()));
+        assert!(damaged.all().is_empty());
+        damaged.keep(calibration("a")).unwrap();
+        assert_eq!(Calibrations::open(Some(directory.path())).all().len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(CALIBRATION_FILE);
+        let refused = |part: &str| {
+            let kept = Calibrations::open(Some(directory.path()));
+            assert!(kept.all().is_empty());
+            let error = kept.keep(calibration("a")).unwrap_err().to_string();
+            assert!([CALIBRATION_FILE, part, "not replaced"].iter().all(|part| error.contains(part)), "{error}");
+        };
+        let newer = "thermocline calibration 2 sha256 0\n[]\n";
+        std::fs::write(&path, newer).unwrap();
+        refused("newer version");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
+        // A link to itself cannot be read, but could be renamed over.
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        refused("cannot be read");
+        assert!(path.is_symlink());
+        // Moved away, it is no obstacle.
+        std::fs::rename(&path, directory.path().join("moved")).unwrap();
+        Calibrations::open(Some(directory.path())).keep(calibration("a")).unwrap();
     }
 }

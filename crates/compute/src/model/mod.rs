@@ -12,7 +12,8 @@ mod storage_rates;
 
 pub(crate) use balance::{Options, balance};
 pub use calibration::{
-    CALIBRATION_FILE, Calibration, CalibrationFile, FittedErrors, FittedMode, HereIdentity, NodeIdentity, Rates,
+    CALIBRATION_FILE, Calibration, CalibrationFile, CalibrationFileError, FittedErrors, FittedMode, HereIdentity,
+    NodeIdentity, Rates,
 };
 pub use calibrations::{CalibrationState, Calibrations};
 pub(crate) use cost::{Capacity, Cost, Load};

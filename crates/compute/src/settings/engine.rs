@@ -12,21 +12,36 @@ use thermocline_pushdown::units::{at_least, exact_size, parse_count, parse_size}
 use thermocline_replay::trace::Trace;
 use thermocline_types::{Scope, Setting};
 
+/// Name of Belady's policy, which stands before the path of its trace.
+const BELADY: &str = "belady";
+
 /// A replacement policy, and the text that chose it.
 #[derive(Debug, Clone)]
 pub struct CachePolicy {
+    /// The policy that the cache follows.
     policy: Arc<dyn Policy>,
-    /// Trace of Belady's policy.
+    /// Path of the trace of Belady's policy, if the text chose that; also where another one stands in for it.
     trace: Option<String>,
 }
 
 impl CachePolicy {
+    /// Path of the trace that a text names; `None` if it names none.
+    pub fn trace_in(text: &str) -> Option<&str> {
+        let (name, path) = text.trim().split_once(':')?;
+        name.eq_ignore_ascii_case(BELADY).then_some(path)
+    }
+
+    /// The default policy, in place of Belady's whose trace at `path` cannot be used. It prints as Belady's.
+    pub fn without_trace(path: &str) -> Self {
+        Self { trace: Some(path.to_owned()), ..Self::default() }
+    }
+
     /// The policy.
     pub fn policy(&self) -> &Arc<dyn Policy> {
         &self.policy
     }
 
-    /// Its name, without a trace.
+    /// Name of the policy that the cache follows, without a trace.
     pub fn name(&self) -> &'static str {
         self.policy.name()
     }
@@ -41,7 +56,7 @@ impl Default for CachePolicy {
 impl fmt::Display for CachePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.trace {
-            Some(trace) => write!(f, "{}:{trace}", self.name()),
+            Some(trace) => write!(f, "{BELADY}:{trace}"),
             None => f.write_str(self.name()),
         }
     }
@@ -52,12 +67,11 @@ impl FromStr for CachePolicy {
 
     /// A name, or `belady:` and the path of a trace, which is read now.
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some((name, path)) = text.trim().split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("belady"))
-        else {
+        let Some(path) = Self::trace_in(text) else {
             let known = policy_named(text).map_err(|error| format!("{error}, belady:FILE"))?;
             return Ok(Self { policy: known, trace: None });
         };
-        let failed = |error: &dyn fmt::Display| format!("cache policy {name}: {path}: {error}");
+        let failed = |error: &dyn fmt::Display| format!("cache policy {BELADY}: {path}: {error}");
         let file = File::open(path).map_err(|error| failed(&error))?;
         let trace = Trace::read(BufReader::new(file)).map_err(|error| failed(&error))?;
         Ok(Self { policy: Arc::new(Belady::new(&trace)), trace: Some(path.to_owned()) })
@@ -189,3 +203,26 @@ pub const ENGINE_SETTINGS: &[Setting<EngineSettings>] = &[
         set: |s, text| parse_size(text).map(|size| s.temporary_files_limit = size),
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_named_by_one_policy() {
+        for (text, path) in [
+            ("belady:a/b.trace", Some("a/b.trace")),
+            (" Belady:C:x ", Some("C:x")),
+            ("belady:", Some("")),
+            ("belady", None),
+            ("lru", None),
+            ("lru:a", None),
+        ] {
+            assert_eq!(CachePolicy::trace_in(text), path, "{text}");
+        }
+        let error = "belady:/there/is/no/trace".parse::<CachePolicy>().unwrap_err();
+        assert!(error.contains("/there/is/no/trace"), "{error}");
+        let stand_in = CachePolicy::without_trace("/there/is/no/trace");
+        assert_eq!((stand_in.to_string().as_str(), stand_in.name()), ("belady:/there/is/no/trace", "lfu"));
+    }
+}

@@ -314,7 +314,7 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         name: "allowed_locations",
         scope: Scope::Session,
         unit: "text",
-        description: "where LOCATION, COPY and BACKUP may lead: all, none, or directories, s3:// and thermocline:// addresses, comma separated; a session can only narrow it",
+        description: "where LOCATION, COPY, BACKUP and cache_policy may lead: all, none, or directories, s3:// and thermocline:// addresses, comma separated; a session can only narrow it",
         get: |s| s.allowed_locations.to_string(),
         set: |s, text| {
             let locations = AllowedLocations::parse(text)?;

@@ -18,7 +18,12 @@ impl Session {
     pub(super) fn setting(&self, statement: &SettingStatement) -> Result<EngineStream> {
         match statement {
             SettingStatement::Session(change) => self.change(change)?,
-            SettingStatement::AlterDatabase(change) => self.database().own_settings().alter(change)?,
+            SettingStatement::AlterDatabase(change) => {
+                if let Change::Set(written, value) = change {
+                    Name::find(written)?.check_file(value, &self.settings().allowed_locations)?;
+                }
+                self.database().own_settings().alter(change)?;
+            }
             SettingStatement::Show(written) => {
                 let name = Name::find(written)?;
                 let unknown = || external(Class::UndefinedObject.error(format_args!("there is no setting {written}")));

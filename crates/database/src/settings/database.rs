@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
-use thermocline_compute::AnalyticEngine;
+use thermocline_compute::{AnalyticEngine, CachePolicy};
 use thermocline_types::{Class, Scope};
 
 use super::file::SettingsFile;
@@ -33,7 +33,8 @@ pub struct DatabaseSettings {
 }
 
 impl DatabaseSettings {
-    /// Reads the settings in the directory; `given` overrides them.
+    /// Reads the settings in the directory; `given` overrides them. A cache policy in the directory whose trace cannot be
+    /// used is a warning, and the cache follows the default one: the file may have been moved, or be another machine's.
     ///
     /// # Errors
     /// If the file cannot be read, or a value is invalid.
@@ -47,10 +48,29 @@ impl DatabaseSettings {
             values.note(&name, Source::Given);
             by_name.insert(name.plain().to_owned(), value.clone());
         }
+        let mut traces = vec![];
         for (name, value) in kept.iter().filter(|(name, _)| !by_name.contains_key(*name)) {
             let name = Name::find(name)?;
-            values.set(&name, value).map_err(|error| error.context("settings.sql"))?;
             values.note(&name, Source::Database);
+            match name.file_of(value) {
+                Some(path) => traces.push((name, value, path)),
+                None => values.set(&name, value).map_err(|error| error.context("settings.sql"))?,
+            }
+        }
+        // After all others: one of them says which files are allowed.
+        for (name, value, path) in traces {
+            let allowed = values.session.query().allowed_locations;
+            if let Err(error) = name.check_file(value, &allowed).and_then(|()| values.set(&name, value)) {
+                values.engine.cache_policy = CachePolicy::without_trace(path);
+                tracing::warn!(
+                    "settings.sql: {} is {value}, which cannot be used: {}; the cache follows {} instead, until the \
+                     database is opened with that file again, or ALTER DATABASE SET {} changes it",
+                    name.plain(),
+                    error.strip_backtrace(),
+                    values.engine.cache_policy.name(),
+                    name.plain()
+                );
+            }
         }
         let (values, kept) = (Mutex::new(values), Mutex::new(kept));
         Ok(Self { values, built_in, file, kept, given: by_name, engines: OnceLock::new() })
@@ -167,4 +187,60 @@ fn too_late(name: &Name) -> datafusion::common::DataFusionError {
         "{name} is decided when the database is opened: give it with --set, or ALTER DATABASE SET {name} for the next time"
     );
     external(Class::CannotChangeSetting.error(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use thermocline_compute::default_config;
+
+    use super::*;
+
+    /// A trace of no lookups.
+    const TRACE: &str = "{\"version\":1,\"workload\":\"ssb\",\"scale\":1.0,\"format\":\"parquet\"}\n";
+
+    #[test]
+    fn a_kept_policy_whose_trace_cannot_be_used_opens_with_the_default() {
+        let folder = tempfile::tempdir().unwrap();
+        let (directory, elsewhere) = (folder.path().join("db"), folder.path().join("elsewhere"));
+        fs::create_dir_all(&elsewhere).unwrap();
+        let trace = elsewhere.join("ssb.trace");
+        let policy = format!("belady:{}", trace.display());
+        let kept = [("cache_policy", policy.as_str()), ("cache_size", "2GiB")];
+        let kept = BTreeMap::from(kept.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        SettingsFile::open(&directory).unwrap().write(&kept).unwrap();
+        let name = Name::find("cache_policy").unwrap();
+        let open = |given: &[(String, String)]| {
+            let file = SettingsFile::open(&directory).unwrap();
+            DatabaseSettings::open(Values::new(default_config(None)), Some(file), given).unwrap()
+        };
+        let followed = |given: &[(String, String)]| {
+            let values = open(given).values();
+            assert_eq!((values.get(&name), values.source(&name)), (Some(policy.clone()), Source::Database));
+            assert_eq!(values.engine.cache_size, 2 << 30, "others are as they are");
+            values.engine.cache_policy.name()
+        };
+        let allowed = |place: &std::path::Path| [("allowed_locations".to_owned(), place.display().to_string())];
+        assert_eq!(followed(&[]), "lfu", "it is gone");
+        fs::write(&trace, TRACE).unwrap();
+        assert_eq!(followed(&[]), "belady");
+        assert_eq!(followed(&allowed(&elsewhere)), "belady");
+        assert_eq!(followed(&allowed(&directory)), "lfu", "it is not allowed");
+        fs::write(&trace, "x").unwrap();
+        assert_eq!(followed(&[]), "lfu", "it is damaged");
+
+        // It stays in the file when another one changes, until it is reset.
+        let settings = open(&[]);
+        settings.alter(&Change::Set("footer_cache_size".to_owned(), "1GiB".to_owned())).unwrap();
+        assert_eq!(settings.values().get(&name), Some(policy.clone()));
+        fs::write(&trace, TRACE).unwrap();
+        assert_eq!(followed(&[]), "belady");
+        settings.alter(&Change::Reset("cache_policy".to_owned())).unwrap();
+        assert_eq!(open(&[]).values().get(&name).as_deref(), Some("lfu"));
+        // A value given for this opening is not taken for another one.
+        let given = [("cache_policy".to_owned(), format!("belady:{}", elsewhere.join("gone").display()))];
+        let file = SettingsFile::open(&directory).unwrap();
+        assert!(DatabaseSettings::open(Values::new(default_config(None)), Some(file), &given).is_err());
+    }
 }

@@ -1,7 +1,8 @@
 //! Look-up of settings of all groups by name: ours, with or without prefix, and DataFusion's.
 
 use datafusion::common::Result;
-use thermocline_compute::{ENGINE_SETTINGS, EngineSettings, QUERY_SETTINGS, QuerySettings};
+use thermocline_catalog::AllowedLocations;
+use thermocline_compute::{CachePolicy, ENGINE_SETTINGS, EngineSettings, QUERY_SETTINGS, QuerySettings};
 use thermocline_types::{Class, Scope, Setting};
 
 use super::session::{SESSION_SETTINGS, SessionSettings};
@@ -96,6 +97,22 @@ impl Name {
     /// Unit of its values.
     pub fn unit(&self) -> &'static str {
         self.about().2
+    }
+
+    /// Path of the file that a value names and that is read when it is set; `None` if it names none.
+    pub fn file_of<'v>(&self, value: &'v str) -> Option<&'v str> {
+        (self.plain() == "cache_policy").then(|| CachePolicy::trace_in(value)).flatten()
+    }
+
+    /// Refuses a value that names a file outside of the allowed locations.
+    ///
+    /// # Errors
+    /// 42501.
+    pub fn check_file(&self, value: &str, allowed: &AllowedLocations) -> Result<()> {
+        let Some(path) = self.file_of(value) else { return Ok(()) };
+        // Always a path, even if it looks like a URL; an empty one cannot be made absolute, and is refused as it is.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        allowed.check(&path.to_string_lossy())
     }
 
     /// Description; DataFusion describes its own options.

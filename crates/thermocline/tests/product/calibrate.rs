@@ -171,12 +171,34 @@ fn what_cannot_be_calibrated_says_why() {
     refused(&database, &["--table", "lineorder", "--size", "0"], 2, "nothing would be measured");
     refused(&database, &["--table", "lineorder", "--repeats", "0"], 2, "--repeats");
     refused(&database, &["--show", "--table", "lineorder"], 2, "--table");
+
+    // What a newer version wrote, or what cannot be read, is left alone; queries run with a warning.
+    let file = database.join(FILE);
+    let newer = "thermocline calibration 2 sha256 0\n[]\n";
+    std::fs::write(&file, newer).unwrap();
+    for arguments in [&["--table", "lineorder", "--quick"][..], &["--show"]] {
+        refused(&database, arguments, 1, "written by a newer version of Thermocline");
+        refused(&database, arguments, 1, "move the file away");
+    }
+    let queried = output(Some(&database), &[], SCAN);
+    assert!(queried.status.success());
+    assert!(text(&queried.stderr).contains("newer version"), "{}", text(&queried.stderr));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), newer);
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    for arguments in [&["--table", "lineorder", "--quick"][..], &["--show"]] {
+        refused(&database, arguments, 1, "cannot be read");
+    }
+    std::fs::remove_file(&file).unwrap();
+
     refused(&database, &["--table", "lineorder", "--set", "mode=fast"], 2, "mode");
+    refused(&database, &["--table", "lineorder", "--set", "mode=auto"], 2, "calibrate sets mode itself");
+    refused(&database, &["--table", "lineorder", "--set", "compression=none"], 2, "ALTER DATABASE SET compression");
     let shown = calibrate(&database, &["--show"]);
     assert!(text(&shown.stdout).contains("no calibration"), "{}", text(&shown.stdout));
 
     // A node in the process has no link; what there is is fitted.
-    let done = calibrate(&database, &["--table", "lineorder", "--quick"]);
+    let done = calibrate(&database, &["--table", "lineorder", "--quick", "--set", "request_timeout=20s"]);
     let said = text(&done.stdout);
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(said.contains("there is no link to this storage"), "{said}");

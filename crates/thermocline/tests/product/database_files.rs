@@ -458,6 +458,10 @@ fn statements_reach_only_what_the_operator_allows() {
         format!("COPY (SELECT 1) TO '{}' WITH (FORMAT csv)", at(&outside, "new.csv")),
         format!("CREATE TABLE r (k BIGINT PRIMARY KEY); COPY r FROM '{}'", at(&outside, "o.parquet")),
         format!("BACKUP TO '{}'", at(&outside, "backup")),
+        // Refused before it is read, whether there is such a file or not.
+        format!("ALTER DATABASE SET cache_policy = 'belady:{}'", at(&outside, "o.parquet")),
+        format!("ALTER DATABASE SET cache_policy = 'belady:{}'", at(&inside, "../outside/none.trace")),
+        "ALTER DATABASE SET thermocline.cache_policy = 'Belady:/etc/passwd'".to_owned(),
         // Tables created before exist, but are not read.
         "SELECT * FROM o".to_owned(),
     ];
@@ -488,6 +492,24 @@ fn statements_reach_only_what_the_operator_allows() {
     let narrowed = run(&format!("SET thermocline.allowed_locations = 'none'; BACKUP TO '{}'", at(&inside, "second")));
     assert_eq!(narrowed.status.code(), Some(1));
     says(&text(&narrowed.stderr), &["allowed_locations is none"]);
+    // A trace that is allowed is read, and kept; once it is not allowed any more, or gone, the database opens without it.
+    let (trace, kept) =
+        (at(&inside, "ssb.trace"), "SELECT value, source FROM system.settings WHERE name LIKE '%cache_policy'");
+    fs::write(&trace, "{\"version\":1,\"workload\":\"ssb\",\"scale\":1.0,\"format\":\"parquet\"}\n").unwrap();
+    let shown = run(&format!("ALTER DATABASE SET cache_policy = 'belady:{trace}'; {kept}"));
+    let expected = format!("value,source\nbelady:{trace},database\n");
+    assert!(text(&shown.stdout).ends_with(&expected), "{}{}", text(&shown.stdout), text(&shown.stderr));
+    let shown = run(kept);
+    assert_eq!((text(&shown.stdout), text(&shown.stderr).contains("cache_policy")), (expected.clone(), false));
+    let narrowed = output(Some(&database), &["executor_partitions=2", "allowed_locations=none"], kept);
+    assert_eq!((narrowed.status.code(), text(&narrowed.stdout)), (Some(0), expected.clone()));
+    says(&text(&narrowed.stderr), &["settings.sql", "the cache follows lfu", "allowed_locations is none"]);
+    fs::remove_file(&trace).unwrap();
+    let shown = run(kept);
+    assert_eq!((shown.status.code(), text(&shown.stdout)), (Some(0), expected));
+    says(&text(&shown.stderr), &["settings.sql", "the cache follows lfu", &trace, "No such file"]);
+    let reset = run(&format!("ALTER DATABASE RESET cache_policy; {kept}"));
+    assert!(text(&reset.stdout).ends_with("value,source\nlfu,default\n"), "{}", text(&reset.stderr));
     // The refusal has lost nothing.
     assert_eq!(rows(Some(&database), "SELECT s FROM o"), "s\none\n");
 }

@@ -29,13 +29,13 @@ impl Errors {
     }
 }
 
-/// The smallest of `sorted` that is not below the given share, in per cent, of all of them (the nearest rank).
+/// The percentile `share` of `sorted` numbers, by the nearest rank.
 fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// r2 of pairs of actual and predicted seconds: 1 minus the sum of squared errors over that of the mean's. (Equation
+/// r2 of pairs of actual and predicted seconds: 1 minus the sum of squared errors over that of the mean. (Equation
 /// 4.11 prints the inverse fraction; the thesis's text describes this one.) `None` if all actual seconds are the same.
 pub fn r_squared(pairs: &[(f64, f64)]) -> Option<f64> {
     let mean = pairs.iter().map(|(actual, _)| actual).sum::<f64>() / pairs.len() as f64;
@@ -44,21 +44,21 @@ pub fn r_squared(pairs: &[(f64, f64)]) -> Option<f64> {
     (total > 0.0).then(|| 1.0 - errors / total)
 }
 
-/// Choices by predicted seconds, and what they cost.
+/// Quality of the choices of a mode by predicted seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Choices {
-    /// Queries of which more than one mode was measured.
+    /// Queries that were measured in more than one mode.
     pub total: usize,
-    /// Those of which the mode with the least predicted seconds had the least actual ones.
+    /// Queries whose mode with the fewest predicted seconds was also the fastest.
     pub right: usize,
-    /// Sums over the others: actual seconds of the choice over those of the best, minus 1.
+    /// Sum of the regrets of the others: actual seconds of the choice over those of the fastest mode, minus 1.
     regret: f64,
-    /// The most of them.
+    /// The largest regret.
     pub regret_max: f64,
 }
 
 impl Choices {
-    /// Adds a query: of each mode, the actual and the predicted seconds.
+    /// Adds a query, with the actual and the predicted seconds of each mode.
     pub fn add(&mut self, modes: &[(f64, f64)]) {
         let choice = modes.iter().min_by(|(_, a), (_, b)| a.total_cmp(b));
         let best = modes.iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -73,7 +73,7 @@ impl Choices {
         self.regret_max = self.regret_max.max(regret);
     }
 
-    /// Mean regret of the choices that were wrong; 0 without any.
+    /// Mean regret of the wrong choices; 0 if there are none.
     pub fn regret_mean(&self) -> f64 {
         self.regret / (self.total - self.right).max(1) as f64
     }

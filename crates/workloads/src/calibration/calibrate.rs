@@ -15,69 +15,71 @@ use super::measure::{Measured, Measurements, Measurer, Progress, answer_shares, 
 use super::mode_model::ModeModel;
 use super::regression::slope;
 use super::run::Runs;
-use super::subject::Subject;
+use super::subject::{Extent, Subject};
 
 /// Factor by which the bandwidth of answers may exceed that of stored bytes.
 const BANDWIDTH_FACTOR_MAX: f64 = 2.0;
 
-/// How to calibrate.
+/// Options of a calibration.
 #[derive(Debug, Clone)]
 pub struct CalibrateOptions {
-    /// Which queries.
+    /// Values that the queries vary.
     pub axes: Axes,
-    /// Repetitions of each; their median counts.
+    /// Repetitions of each query; their median is used.
     pub repeats: usize,
-    /// Stored bytes of the table that are measured, about.
+    /// Approximate number of stored bytes to measure.
     pub bytes_max: u64,
+    /// Most bytes that the columns measured may take in the cache, such as [`cached_bytes_max`](super::cached_bytes_max).
+    pub cached_bytes_max: u64,
 }
 
-/// One measured query beside the model.
+/// A measured query, and what the model predicts for it.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// What was varied.
+    /// What the query varies.
     pub setting: Setting,
     /// The mode.
     pub mode: Mode,
     /// Inputs of the model.
     pub inputs: Inputs,
-    /// r: share of the rows that was selected.
+    /// r: share of the rows that were selected.
     pub row_selectivity: f64,
-    /// c: share of the bytes of all columns that the selected ones have.
+    /// c: share of the selected columns in the bytes of all columns.
     pub column_selectivity: f64,
-    /// Seconds, measured.
+    /// Measured seconds.
     pub seconds: f64,
-    /// Seconds, modelled.
+    /// Predicted seconds.
     pub modelled: f64,
 }
 
-/// A calibration, and what it was made of.
+/// A calibration, and the measurements that it is based on.
 #[derive(Debug, Clone)]
 pub struct Calibrated {
-    /// What is kept.
+    /// The part that a database keeps.
     pub calibration: Calibration,
     /// Name of the column that queries filtered by.
     pub filter: String,
-    /// Partitions that were read at most, and their stored bytes.
+    /// Partitions that were measured.
     pub partitions: usize,
-    /// See [`Calibrated::partitions`].
+    /// Their stored bytes.
     pub stored_bytes: u64,
-    /// The queries.
+    /// Queries of the fitted modes.
     pub observations: Vec<Observation>,
-    /// Queries whose partitions took other routes than their mode's.
+    /// Number of queries whose partitions took routes other than their mode's.
     pub left_out: usize,
-    /// Modes that too few queries were left of, and how many.
+    /// Modes that too few queries were left to fit, with the number of their queries.
     pub unfitted: Vec<(Mode, usize)>,
-    /// Choices of a mode for the queries that were not fitted.
+    /// How well the models pick the fastest mode for the queries that were not fitted.
     pub choices: Choices,
     /// Mode `auto` beside the modes, for the queries that were not fitted.
     pub auto: AutoOutcomes,
-    /// Whether a link lies in between.
+    /// Whether a network link leads to the storage.
     pub crosses_link: bool,
-    /// Whether filters run at the storage: otherwise only `caching` is fitted.
+    /// Whether filters can run at the storage; if not, only `caching` is fitted.
     pub pushes: bool,
 }
 
-/// Names of the storages of an external table that have partitions of it.
+/// Names of the storages that hold partitions of an external table.
 ///
 /// # Errors
 /// If there is no such table, or it has no partitions.
@@ -91,11 +93,11 @@ pub fn storages(engine: &AnalyticEngine, table: &str) -> Result<Vec<String>, Cal
     if labels.is_empty() { Err(CalibrationError::NoPartitions(table.to_owned())) } else { Ok(labels) }
 }
 
-/// Measures a table at one of its storages and fits the thesis's model of each mode (thesis sections 4.3 and 4.4). What
-/// was fitted before is set aside for the rest of the process. Nothing is kept.
+/// Measures a table at one of its storages and fits the thesis's model of each mode (thesis sections 4.3 and 4.4).
+/// The rest of the process does without earlier calibrations. The result is not saved.
 ///
 /// # Errors
-/// If the table is unknown, too small, or has no column to filter by; or if a query fails.
+/// If the table is unknown, too small, too large in memory, or has no column to filter by; or if a query fails.
 pub async fn calibrate(
     engine: &AnalyticEngine,
     settings: &QuerySettings,
@@ -113,13 +115,14 @@ pub async fn calibrate(
     })?;
     engine.resources().calibrations().set_aside();
     let runs = Runs::new(engine, settings);
-    let subject = Subject::new(&runs, table, node, options.bytes_max).await?;
+    let extent = Extent { stored_bytes: options.bytes_max, cached_bytes_max: options.cached_bytes_max };
+    let subject = Subject::new(&runs, table, node, extent).await?;
     let measurer =
         Measurer { runs: &runs, subject: &subject, hits: options.axes.hits.clone(), repeats: options.repeats.max(1) };
     let Measurements { queries, left_out } = measurer.measure(&options.axes, on_progress).await?;
     drop(measurer);
 
-    // Asked afterwards: a node that was replaced meanwhile is not the one that was measured.
+    // Asked after measuring: the identity is that of the node that answered last.
     let status = client.status().await.map_err(datafusion::common::DataFusionError::from)?;
     let identity = status.as_ref().and_then(NodeIdentity::of);
     let fitted = Fitted::new(&subject, &queries)?;
@@ -150,12 +153,12 @@ pub async fn calibrate(
     })
 }
 
-/// Models of the modes, and all queries beside them.
+/// Models of the modes, and all queries with their predictions.
 struct Fitted {
     models: Vec<ModeModel>,
-    /// Modes that could not be fitted, and their queries.
+    /// Modes that could not be fitted, with the number of their queries.
     unfitted: Vec<(Mode, usize)>,
-    /// The queries of the others, with their cached partitions.
+    /// Queries of the other modes, each with its number of cached partitions.
     observations: Vec<(usize, Observation)>,
 }
 
@@ -224,7 +227,8 @@ impl Fitted {
         self.models.iter().map(record).collect()
     }
 
-    /// For each query that was not fitted, the modes in which it was measured: `pushdown` is the same at every hit ratio.
+    /// Compares the modes for each query that was not fitted. `pushdown` is measured once for all hit ratios, which it does
+    /// not depend on.
     fn choices(&self) -> Choices {
         let mut choices = Choices::default();
         let of_setting = |setting: &Setting, mode: Mode, cached: usize| {
@@ -263,10 +267,10 @@ fn too_few(subject: &Subject, mode: Mode, queries: usize) -> CalibrationError {
     CalibrationError::TooFew { mode, queries, bytes: Size(subject.stored_bytes()), table: subject.table.clone() }
 }
 
-/// What the model of `auto` begins with: what requests have `shown`, but decoding as the regression of its time, and the
-/// bandwidth of the modes' regressions. That of `caching` has a part of decoding in it where that is slower than the
-/// link, that of `pushdown` is any where answers are on their way while storage computes: so it is the larger of the two,
-/// and at most twice the first.
+/// Rates that the model of `auto` begins with: those that requests have `shown`, except for decoding, which is fitted to
+/// its own times, and for the bandwidth, which comes from the fitted modes. The bandwidth of `caching` is too low if
+/// decoding is slower than the link, and that of `pushdown` means little if storage sends while it computes. So the larger
+/// of the two is used, but at most twice that of `caching`.
 fn rates(subject: &Subject, queries: &[Measured], fitted: &Fitted, shown: Rates) -> Rates {
     let decoded =
         queries.iter().filter(|query| query.mode == Mode::Caching && !query.setting.is_validation).map(|query| {
@@ -284,4 +288,45 @@ fn rates(subject: &Subject, queries: &[Measured], fitted: &Fitted, shown: Rates)
     let bytes_per_s = shown.bytes_per_s.map(|shown| regressed.unwrap_or(shown));
     let decode_s_per_byte = slope(decoded).unwrap_or(shown.decode_s_per_byte);
     Rates { bytes_per_s, decode_s_per_byte, ..shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_database::Database;
+
+    use super::*;
+
+    /// Refused by what their footers say, before a column is read: the cache stays as it was.
+    #[tokio::test]
+    async fn columns_that_do_not_fit_into_memory_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = folder.path().display();
+        let session = Database::in_memory().await.unwrap().session();
+        for number in 0..8 {
+            let copy = format!(
+                "COPY (SELECT value AS k, value * 2 AS v FROM generate_series(1, 7000)) TO '{location}/{number}.parquet' \
+                 STORED AS PARQUET"
+            );
+            session.run(&copy).await.unwrap();
+        }
+        session.run(&format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{location}'")).await.unwrap();
+        let (engine, settings) = (session.engine(), session.settings());
+        let label = storages(engine, "t").unwrap().remove(0);
+        let options =
+            CalibrateOptions { axes: Axes::quick(1), repeats: 1, bytes_max: 1 << 40, cached_bytes_max: 500_000 };
+        let error = calibrate(engine, &settings, ("t", &label), &options, &mut |_| {}).await.unwrap_err();
+        let CalibrationError::TooLarge { partitions: 8, needed: Size(needed), allowed: Size(500_000), .. } = error
+        else {
+            panic!("{error}");
+        };
+        // Two columns of eight bytes.
+        assert!((8 * 7000 * 16..1_000_000).contains(&needed), "{needed}");
+        let said = error.to_string();
+        assert!(
+            ["table t", label.as_str(), "8 partitions", "488.3 KiB", "--size"].iter().all(|part| said.contains(part)),
+            "{said}"
+        );
+        assert_eq!(engine.cache().limit(), engine.resources().settings().cache_size);
+        assert_eq!(engine.cache().bytes(), (0, 0));
+    }
 }

@@ -2,16 +2,16 @@
 
 use crate::ssb::{Rng, Stream};
 
-/// One filter over a table: what the thesis varies, but the hit ratio.
+/// One filter over a table: everything that the thesis varies except the hit ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
     /// Partitions that are read: S.
     pub partitions: usize,
-    /// Share of rows that the filter is meant to select: r. What it selects is counted.
+    /// Share of the rows that the filter should select: r. The rows that it does select are counted.
     pub row_selectivity: f64,
-    /// Number of the set of columns that is selected, the fewest first: c.
+    /// Index of the set of columns that is selected, the smallest set first: c.
     pub columns: usize,
-    /// Whether its queries are for validation, and never fitted.
+    /// Whether its queries are for validation only.
     pub is_validation: bool,
 }
 
@@ -24,14 +24,14 @@ pub struct Axes {
     pub row_selectivities: Vec<f64>,
     /// Shares of the partitions read that are cached.
     pub hits: Vec<f64>,
-    /// Share of the settings that are for validation.
+    /// Share of the settings that are kept for validation.
     pub validation: f64,
-    /// Seed of the choice of these, and of the order.
+    /// Seed of that choice and of the order.
     pub seed: u64,
 }
 
 impl Axes {
-    /// The thesis's, with fewer sizes, because a table that is read more often gives the same line.
+    /// The row selectivities and hit ratios of the thesis's validation (section 4.4), at three sizes.
     pub fn full(seed: u64) -> Self {
         Self {
             sizes: vec![0.25, 0.5, 1.0],
@@ -42,7 +42,7 @@ impl Axes {
         }
     }
 
-    /// Few queries that take seconds.
+    /// A few queries, for a run of seconds.
     pub fn quick(seed: u64) -> Self {
         Self {
             sizes: vec![0.5, 1.0],
@@ -53,8 +53,8 @@ impl Axes {
         }
     }
 
-    /// All settings over `partitions` partitions and `column_sets` sets of columns, in a random order that depends on the
-    /// seed, as does which are for validation: at least one, and not all.
+    /// All settings for `partitions` partitions and `column_sets` sets of columns, in a random order. The seed decides the
+    /// order and which settings are for validation: at least one and, if there are several, not all.
     pub fn settings(&self, partitions: usize, column_sets: usize) -> Vec<Setting> {
         let mut sizes: Vec<usize> =
             self.sizes.iter().map(|share| ((partitions as f64 * share).round() as usize).max(1)).collect();

@@ -25,11 +25,11 @@ pub enum CalibrationError {
         /// Names of its storages.
         nodes: String,
     },
-    /// Times would be those of overheads alone.
+    /// The table is so small that overheads would hide everything else.
     #[error(
         "table {table} is too small to be calibrated: {node} has {partitions} partitions of it with {rows} rows, and at \
-         least {partitions_min} partitions and {rows_min} rows are needed; smaller partitions come with SET \
-         thermocline.partition_size, more rows with a larger table"
+         least {partitions_min} partitions and {rows_min} rows are needed; smaller partitions come with ALTER \
+         DATABASE SET partition_size, more rows with a larger table"
     )]
     TooSmall {
         /// The table.
@@ -45,10 +45,30 @@ pub enum CalibrationError {
         /// Rows needed.
         rows_min: u64,
     },
-    /// No column can be compared with a number.
+    /// The decoded columns would take too much memory.
     #[error(
-        "table {0} cannot be calibrated: it needs a column of integers, decimals or floats with several values in every \
-         partition, to filter by, and another one to select"
+        "table {table} cannot be calibrated with {stored} of it: the columns of these {partitions} partitions at {node} take \
+         about {needed} in memory, and the cache may take {allowed} here; choose a smaller --size, or smaller partitions \
+         with ALTER DATABASE SET partition_size"
+    )]
+    TooLarge {
+        /// The table.
+        table: String,
+        /// The storage.
+        node: String,
+        /// Partitions that would be measured.
+        partitions: usize,
+        /// Their stored bytes.
+        stored: Size,
+        /// Bytes of their columns in memory.
+        needed: Size,
+        /// Bytes that may be cached.
+        allowed: Size,
+    },
+    /// No column is suitable to filter by.
+    #[error(
+        "table {0} cannot be calibrated: it needs a column of integers, decimals or finite floats with several values in \
+         every partition, to filter by, and another one to select"
     )]
     NoFilter(String),
     /// Too few queries took the routes of a mode.

@@ -1,4 +1,4 @@
-//! Figures 4-1 to 4-3 of the thesis: measured seconds beside those of the model.
+//! Figures 4-1 to 4-3 of the thesis: measured seconds next to predicted ones.
 
 use datafusion::common::Result;
 use thermocline_pushdown::Mode;
@@ -48,7 +48,7 @@ pub fn hit_ratio_figure(calibrated: &Calibrated) -> Result<String> {
     let x = Axis { label: "hit ratio h", scale: Scale::Linear };
     let validated: Vec<&Observation> =
         calibrated.observations.iter().filter(|query| query.setting.is_validation).collect();
-    // Those of which most modes were measured, the smallest and the largest among them.
+    // Settings with the most measurements, from the smallest to the largest.
     let mut settings: Vec<(usize, Setting)> = vec![];
     for query in &validated {
         match settings.iter_mut().find(|(_, setting)| *setting == query.setting) {
@@ -77,7 +77,8 @@ pub fn hit_ratio_figure(calibrated: &Calibrated) -> Result<String> {
     })
 }
 
-/// The query, and where it is the same: `pushdown` at every hit ratio, `hybrid` with nothing cached and with all of it.
+/// The query, and the points of other lines that it also stands for: `pushdown` is the same at every hit ratio, and the
+/// same as `hybrid` with nothing cached; with everything cached, `caching` is the same as `hybrid`.
 fn at_all_hits(query: &Observation) -> Vec<Observation> {
     let at = |mode: Mode, hit: f64| Observation { mode, inputs: Inputs { hit, ..query.inputs }, ..query.clone() };
     match query.mode {

@@ -14,15 +14,17 @@ pub(super) struct Sampled {
     is_integer: bool,
     /// Digits of a decimal after the point.
     scale: usize,
-    /// Per partition, its values but NULL and NaN, sorted.
+    /// Sorted values of each partition, without NULL.
     partitions: Vec<Vec<f64>>,
+    /// Whether no value is NaN or infinite, which SQL has no literals for.
+    is_finite: bool,
 }
 
 /// Selectivities at which columns are compared.
 const PROBES: [f64; 4] = [0.1, 0.3, 0.5, 0.9];
 
 impl Sampled {
-    /// No values yet of a column; `None` for types that are not compared with numbers.
+    /// An empty sample of a column; `None` for types that cannot be compared with numbers.
     pub(super) fn new(name: &str, data_type: &DataType) -> Option<Self> {
         let scale = match data_type {
             DataType::Decimal128(_, scale) => usize::try_from(*scale).ok()?,
@@ -31,7 +33,7 @@ impl Sampled {
             _ => return None,
         };
         let is_integer = data_type.is_integer();
-        Some(Self { name: name.to_owned(), is_integer, scale, partitions: vec![] })
+        Some(Self { name: name.to_owned(), is_integer, scale, partitions: vec![], is_finite: true })
     }
 
     /// Adds a partition's values.
@@ -43,18 +45,19 @@ impl Sampled {
         for array in arrays {
             let numbers = cast(array, &DataType::Float64)?;
             let numbers = numbers.as_primitive_opt::<Float64Type>();
-            values.extend(numbers.into_iter().flat_map(|numbers| numbers.iter().flatten()).filter(|n| !n.is_nan()));
+            values.extend(numbers.into_iter().flat_map(|numbers| numbers.iter().flatten()));
         }
+        self.is_finite &= values.iter().all(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         self.partitions.push(values);
         Ok(())
     }
 
-    /// How far a filter on it is from selecting the wanted share in every partition: 0 for a column that is spread evenly
-    /// over all partitions and has many values; infinite without values.
+    /// How far a filter on the column is from selecting the wanted share of every partition: 0 for a column of many values
+    /// that are spread evenly over all partitions; infinite without values, and with a NaN or an infinity among them.
     pub(super) fn unevenness(&self) -> f64 {
         let all = self.sorted();
-        if all.is_empty() || self.partitions.iter().any(Vec::is_empty) {
+        if !self.is_finite || all.is_empty() || self.partitions.iter().any(Vec::is_empty) {
             return f64::INFINITY;
         }
         let mut worst: f64 = 0.0;
@@ -68,9 +71,10 @@ impl Sampled {
         worst
     }
 
-    /// A predicate that selects about this share of the rows.
+    /// A predicate that selects about this share of the rows; `None` without values, and with a NaN or an infinity
+    /// among them.
     pub(super) fn predicate(&self, selectivity: f64) -> Option<String> {
-        let threshold = quantile(&self.sorted(), selectivity)?;
+        let threshold = quantile(&self.sorted(), selectivity).filter(|_| self.is_finite)?;
         let number = match self.is_integer {
             true => format!("{threshold:.0}"),
             false if self.scale > 0 => format!("{threshold:.*}", self.scale),
@@ -87,13 +91,13 @@ impl Sampled {
     }
 }
 
-/// The least value that is not below this share of all.
+/// The smallest value that at least this share of all values do not exceed.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied()
 }
 
-/// A name as SQL reads it, whatever it is.
+/// A name, quoted for SQL.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -102,7 +106,7 @@ pub(super) fn quoted(name: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Decimal128Array, Float64Array, Int32Array, StringArray};
+    use arrow::array::{Decimal128Array, Float32Array, Float64Array, Int32Array, StringArray};
 
     use super::*;
 
@@ -132,11 +136,41 @@ mod tests {
         let values = Decimal128Array::from(vec![Some(150), None, Some(275)]).with_precision_and_scale(10, 2).unwrap();
         decimal.add(&[Arc::new(values)]).unwrap();
         assert_eq!(decimal.predicate(0.5).as_deref(), Some("\"a\"\"b\" <= 1.50"));
-        let mut float = Sampled::new("f", &DataType::Float64).unwrap();
-        float.add(&[Arc::new(Float64Array::from(vec![f64::NAN, 0.25, 4.0]))]).unwrap();
+        let mut float = floats(&[0.25, 4.0]);
         assert_eq!(float.predicate(0.5).as_deref(), Some("\"f\" <= 2.5e-1"));
+        assert_eq!(float.predicate(2.0).as_deref(), Some("\"f\" <= 4e0"));
         let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
-        assert_eq!(float.clone().predicate(2.0).as_deref(), Some("\"f\" <= 4e0"));
-        assert!(float.add(&[text]).is_ok(), "what is no number is NULL");
+        assert!(float.add(&[text]).is_ok(), "text that is not a number is NULL");
+    }
+
+    fn floats(values: &[f64]) -> Sampled {
+        let mut sampled = Sampled::new("f", &DataType::Float64).unwrap();
+        sampled.add(&[Arc::new(Float64Array::from(values.to_vec()))]).unwrap();
+        sampled
+    }
+
+    /// In SQL, `inf` would name a column.
+    #[test]
+    fn nan_and_infinities_make_no_filter() {
+        let numbers: Vec<f64> = (0..100).map(f64::from).collect();
+        assert!(floats(&numbers).unevenness() < 0.02);
+        for value in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN] {
+            let sampled = floats(&[&numbers[..], &[value]].concat());
+            assert_eq!(sampled.unevenness(), f64::INFINITY, "{value} in one value of a hundred");
+            for selectivity in [0.001, 0.1, 0.5, 1.0] {
+                assert_eq!(sampled.predicate(selectivity), None, "{value} at {selectivity}");
+            }
+            // In whichever partition it is.
+            let mut sampled = floats(&numbers);
+            sampled.add(&[Arc::new(Float64Array::from(vec![Some(value), None, Some(1.0)]))]).unwrap();
+            sampled.add(&[Arc::new(Float64Array::from(numbers.clone()))]).unwrap();
+            assert_eq!((sampled.unevenness(), sampled.predicate(0.5)), (f64::INFINITY, None), "{value}");
+        }
+        let of_single = Arc::new(Float32Array::from(vec![1.0, f32::INFINITY]));
+        let mut sampled = Sampled::new("f", &DataType::Float32).unwrap();
+        sampled.add(&[of_single]).unwrap();
+        assert_eq!(sampled.predicate(1.0), None);
+        // The largest numbers are numbers.
+        assert_eq!(floats(&[f64::MIN, f64::MAX]).predicate(1.0), Some(format!("\"f\" <= {:e}", f64::MAX)));
     }
 }

@@ -4,7 +4,7 @@ use thermocline_pushdown::Mode;
 
 use super::regression::dot;
 
-/// Number of parameters beside the overhead: see [`Inputs::work`].
+/// Number of parameters besides the overhead: see [`Inputs::work`].
 pub const PARAMETERS: usize = 4;
 
 /// Inputs of one query.
@@ -18,7 +18,7 @@ pub struct Inputs {
     pub hit: f64,
     /// r c S / R: bytes of the selected rows in memory.
     pub selected_bytes: f64,
-    /// r c S: bytes of the selected rows as storage would send all of them.
+    /// r c S: bytes of the selected rows on the wire, if storage answers for all partitions.
     pub answer_bytes: f64,
 }
 
@@ -26,10 +26,18 @@ pub struct Inputs {
 ///
 /// ```text
 ///            LINK                        STORAGE           HERE
-/// caching    (1 - h) stored bytes        -                 selected bytes, rows        equation 4.7
-/// pushdown   answer bytes                stored bytes      -                           equation 4.8
-/// hybrid     (1 - h) answer bytes        (1 - h) stored    h selected bytes, h rows    equation 4.9
+/// caching    (1 - h) stored bytes        -                 selected bytes, rows        after equation 4.7
+/// pushdown   answer bytes                stored bytes      -                           after equation 4.8
+/// hybrid     (1 - h) answer bytes        (1 - h) stored    h selected bytes, h rows    after equation 4.9
 /// ```
+///
+/// The terms in bytes are those of the equations, where S is all of the data and not the columns that are read. Two things
+/// differ:
+///
+/// - The equations have no term in rows. The thesis found that filtering in FlexPushdownDB takes as long as writing its
+///   output does, whatever it reads (section 4.2.3); here, finding few rows among many takes time.
+/// - Equation 4.9 has two sides, HERE and the sum of STORAGE and LINK, and the longer one counts. Here each of the three
+///   resources counts for itself: [`ModeModel`](super::mode_model::ModeModel).
 pub type Work = [f64; PARAMETERS];
 
 /// Positions in [`Work`] of each resource's parameters.

@@ -1,5 +1,6 @@
 //! Calibrations that a database keeps.
 
 pub use thermocline_compute::{
-    CALIBRATION_FILE, Calibration, CalibrationFile, FittedErrors, FittedMode, HereIdentity, NodeIdentity, Rates,
+    CALIBRATION_FILE, Calibration, CalibrationFile, CalibrationFileError, FittedErrors, FittedMode, HereIdentity,
+    NodeIdentity, Rates,
 };

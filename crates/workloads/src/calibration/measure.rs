@@ -1,4 +1,4 @@
-//! Measurement of the synthetic queries, each with the cache in the state that it is to find.
+//! Measurement of the synthetic queries, each with a defined state of the cache.
 
 use thermocline_compute::QueryStats;
 use thermocline_pushdown::{Mode, Route};
@@ -10,12 +10,10 @@ use super::run::{Executed, Runs};
 use super::subject::Subject;
 use crate::bench::median;
 
-/// Limit of the cache while nothing is to be refused.
-const UNLIMITED: usize = 1 << 46;
-/// Bytes of an answer for a byte in memory, of sets of columns of which none came.
+/// Assumed bytes of an answer per byte in memory, for sets of columns without any answer.
 const COMPRESSED: f64 = 0.5;
 
-/// A query, as it was measured in one mode.
+/// A query that was measured in one mode.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub(super) setting: Setting,
@@ -26,30 +24,31 @@ pub(super) struct Measured {
     pub(super) hit: f64,
     /// Rows that the filter selected.
     pub(super) selected: u64,
-    /// Median over the repetitions.
+    /// Median of the repetitions.
     pub(super) seconds: f64,
     /// Counters of one of them.
     pub(super) stats: QueryStats,
 }
 
-/// What a measurement has come to, for progress.
+/// Progress of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Queries measured.
+    /// Queries that were measured.
     pub done: usize,
-    /// All of them.
+    /// All queries.
     pub total: usize,
 }
 
-/// All queries, and how many took other routes than their mode's.
+/// All measured queries, and the number of those left out.
 #[derive(Debug, Default)]
 pub(super) struct Measurements {
     pub(super) queries: Vec<Measured>,
-    /// Queries that are left out: storage nodes do not answer what is smaller as stored, for example.
+    /// Queries whose partitions took routes other than their mode's: a storage node does not send an answer that is larger
+    /// than the stored bytes, for example.
     pub(super) left_out: usize,
 }
 
-/// Measures queries over a subject. Once dropped, the cache has its limit again, and nothing of the table.
+/// Measures queries over a subject. Dropping it restores the limit of the cache, and removes the table from it.
 #[derive(Debug)]
 pub(super) struct Measurer<'a> {
     pub(super) runs: &'a Runs<'a>,
@@ -72,16 +71,16 @@ impl Measurer<'_> {
         let mut measurements = Measurements::default();
         let total = settings.len() * self.hits.len();
         let mut done = 0;
-        // What settings have in common is loaded for all of them.
+        // Settings over the same partitions and columns share what is loaded.
         let mut left = settings;
         while let Some(first) = left.first().copied() {
             let is_like =
                 |setting: &Setting| (setting.partitions, setting.columns) == (first.partitions, first.columns);
             let (alike, others): (Vec<Setting>, Vec<Setting>) = left.into_iter().partition(is_like);
             left = others;
-            // Columns that others have loaded would make room for those that are to be missing.
+            // Columns loaded for other settings would be evicted in favour of columns that have to stay uncached.
             self.runs.engine().cache().remove_table(&self.subject.table);
-            // Of few partitions, several hit ratios are the same ones.
+            // With few partitions, several hit ratios come to the same number of them.
             let mut counts: Vec<usize> =
                 self.hits.iter().map(|hit| (first.partitions as f64 * hit).round() as usize).collect();
             counts.dedup();
@@ -103,7 +102,8 @@ impl Measurer<'_> {
         Ok(measurements)
     }
 
-    /// Modes that differ with so many partitions cached: with none, `hybrid` is `pushdown`, and with all it is `caching`.
+    /// Modes that differ with this many partitions cached: with none, `hybrid` is the same as `pushdown`; with all of them,
+    /// the same as `caching`.
     fn modes(&self, setting: Setting, cached: usize) -> Vec<Mode> {
         let mut modes = vec![];
         if self.subject.pushes && cached == 0 {
@@ -112,7 +112,7 @@ impl Measurer<'_> {
         if self.subject.pushes && cached > 0 && cached < setting.partitions {
             modes.push(Mode::Hybrid);
         }
-        // These change the cache.
+        // Last, because these change the cache.
         modes.push(Mode::Caching);
         if self.subject.pushes && setting.is_validation {
             modes.push(Mode::Auto);
@@ -120,24 +120,25 @@ impl Measurer<'_> {
         modes
     }
 
-    /// One query in one mode; `None` if partitions took other routes than the mode's.
+    /// Measures one query in one mode; `None` if partitions took routes other than the mode's.
     async fn query(&self, setting: Setting, mode: Mode, cached: usize) -> Result<Option<Measured>, CalibrationError> {
         let no_filter = || CalibrationError::NoFilter(self.subject.table.clone());
         let sql = self.subject.query(setting.columns, setting.row_selectivity).ok_or_else(no_filter)?;
         let sample = self.subject.first(setting.partitions);
         let mut executed: Vec<Executed> = vec![];
         for _ in 0..self.repeats {
-            // With no room left, what is missing stays so.
-            let limit = if mode == Mode::Hybrid { self.runs.engine().cache().bytes().0 } else { UNLIMITED };
+            // Without room, nothing that is missing enters the cache.
+            let ample = self.subject.cache_limit();
+            let limit = if mode == Mode::Hybrid { self.runs.engine().cache().bytes().0 } else { ample };
             self.runs.engine().cache().set_limit(limit);
             let run = self.runs.run(&sql, mode, &sample).await?;
             let is_of_mode = took_routes(&run.stats, mode, cached, setting.partitions);
-            self.runs.engine().cache().set_limit(UNLIMITED);
+            self.runs.engine().cache().set_limit(ample);
             if matches!(mode, Mode::Caching | Mode::Auto) && cached < setting.partitions {
                 self.load(setting, cached).await?;
             }
             if !is_of_mode {
-                tracing::debug!(?mode, cached, sql, stats = ?run.stats, "other routes than the mode's");
+                tracing::debug!(?mode, cached, sql, stats = ?run.stats, "routes other than the mode's");
                 return Ok(None);
             }
             executed.push(run);
@@ -150,10 +151,10 @@ impl Measurer<'_> {
         Ok(Some(Measured { setting, mode, cached, hit, selected: last.rows, seconds, stats: last.stats }))
     }
 
-    /// Has exactly the first `cached` partitions in the cache, of the columns of a setting.
+    /// Fills the cache with exactly the first `cached` partitions, for the columns of a setting.
     async fn load(&self, setting: Setting, cached: usize) -> Result<(), CalibrationError> {
         let cache = self.runs.engine().cache();
-        cache.set_limit(UNLIMITED);
+        cache.set_limit(self.subject.cache_limit());
         for (object, version) in self.subject.objects_beyond(cached) {
             cache.remove_version(&self.subject.table, &object, &version);
         }
@@ -166,7 +167,7 @@ impl Measurer<'_> {
         Ok(())
     }
 
-    /// Removes the table's segments, and limits the cache as the database does.
+    /// Removes the table's segments, and restores the limit that the database has for the cache.
     fn forget(&self) {
         let engine = self.runs.engine();
         engine.cache().remove_table(&self.subject.table);
@@ -175,7 +176,7 @@ impl Measurer<'_> {
 }
 
 impl Drop for Measurer<'_> {
-    /// Whether it came to an end or not.
+    /// Also after a failure or Ctrl-C.
     fn drop(&mut self) {
         self.forget();
     }
@@ -194,7 +195,7 @@ fn took_routes(stats: &QueryStats, mode: Mode, cached: usize, partitions: usize)
     expected && stats.partitions_pushed_back == 0
 }
 
-/// Bytes on the wire for a byte in memory, by set of columns, as answers to pushed filters that were fitted have shown.
+/// Bytes on the wire per byte in memory, by set of columns, in the answers to the pushed-down filters that are fitted.
 pub(super) fn answer_shares(subject: &Subject, queries: &[Measured]) -> Vec<f64> {
     let share = |set: usize| {
         let of_set = queries.iter().filter(|query| {

@@ -9,7 +9,8 @@
 //! ThesisModel: parameters -> the fastest mode over bandwidths -----------------> figures 4-4 to 4-6
 //! ```
 //!
-//! Left out: the file of calibrations and their use (`thermocline-compute`), and files of figures, in the binary.
+//! Left out: the calibration file and how the engine uses it (`thermocline-compute`), and writing figures to disk (the
+//! binary).
 
 mod accuracy;
 mod calibrate;
@@ -20,6 +21,7 @@ mod filter_column;
 mod inputs;
 pub mod kept;
 mod measure;
+mod memory;
 mod mode_model;
 mod model_map;
 mod regression;
@@ -34,6 +36,7 @@ pub use error::{CalibrationError, Size};
 pub use figures::{compute_figure, hit_ratio_figure, pushdown_figure};
 pub use inputs::Inputs;
 pub use measure::Progress;
+pub use memory::cached_bytes_max;
 pub use mode_model::ModeModel;
 pub use model_map::{MapAxes, SETTINGS, map_figure};
 pub use thesis_model::{Selectivity, ThesisModel};

@@ -5,23 +5,25 @@ use thermocline_pushdown::Mode;
 use super::inputs::{Inputs, PARAMETERS, RESOURCES, Work, seconds_of};
 use super::regression::least_squares;
 
-/// Shares that are tried for [`ModeModel::serial_share`].
+/// Number of values that are tried for [`ModeModel::serial_share`].
 const SHARES: usize = 21;
-/// Regressions for one share, after which resources that are the longest do not change any more, or only to and fro.
+/// Maximum number of regressions for one share. By then, the resource that takes longest in each query has settled, or
+/// alternates between two.
 const ROUNDS_MAX: usize = 25;
 
 /// Parameters of one mode: T = overhead + longest + serial share (sum - longest), over the seconds of its resources.
 ///
 /// A serial share of 1 makes the sums of equations 4.1 and 4.2, where resources work one after the other; 0 makes the
-/// maximum of equation 4.3, where they overlap. Storage nodes here send while they compute, and columns are decoded while
-/// others are on their way, so that the share is fitted.
+/// maximum of all three, where they overlap. No share makes equation 4.3, the maximum of computing here and the sum of
+/// storage and link: it fits a storage that sends nothing before it has finished computing. Storage nodes here send
+/// while they compute, and columns are decoded while others are on their way, so the share is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ModeModel {
     /// The mode.
     pub mode: Mode,
     /// T_overhead, in seconds.
     pub overhead_s: f64,
-    /// Seconds for a unit of work: 1 / BW_network, 1 / BW_storage, 1 / BW_compute, and for a row that is filtered here.
+    /// Seconds per unit of work: 1 / BW_network, 1 / BW_storage, 1 / BW_compute, and seconds per row filtered here.
     pub parameters: Work,
     /// Share of the shorter resources' time that does not overlap with the longest.
     pub serial_share: f64,
@@ -33,11 +35,11 @@ impl ModeModel {
         self.overhead_s + together(seconds_of(&inputs.work(self.mode), &self.parameters), self.serial_share)
     }
 
-    /// Fits a mode to queries and their seconds: a linear regression of each share of serial work, of which the best is
-    /// taken. Residuals are relative to the seconds, as errors are. Which resource is the longest depends on the
-    /// parameters, so that a regression is repeated until it is the one that was assumed.
+    /// Fits a mode to queries and their seconds: one linear regression for each serial share, of which the best is kept.
+    /// Residuals are relative to the measured seconds, as the reported errors are. Which resource takes longest depends on
+    /// the parameters, so a regression is repeated until the longest resources are those that it assumed.
     ///
-    /// `None` with fewer queries than parameters.
+    /// `None` with fewer queries than parameters, including the overhead.
     pub fn fit(mode: Mode, queries: &[(Inputs, f64)]) -> Option<Self> {
         let queries: Vec<(Work, f64)> =
             queries.iter().filter(|(_, seconds)| *seconds > 0.0).map(|(inputs, s)| (inputs.work(mode), *s)).collect();
@@ -55,10 +57,10 @@ fn together(seconds: [f64; RESOURCES.len()], serial_share: f64) -> f64 {
     longest + serial_share * (seconds.iter().sum::<f64>() - longest)
 }
 
-/// The best fit of one share, with its sum of squares.
+/// The best fit for one share, with its sum of squared residuals.
 fn fit_share(mode: Mode, queries: &[(Work, f64)], serial_share: f64) -> Option<(f64, ModeModel)> {
     let mut best: Option<(f64, ModeModel)> = None;
-    // Before anything is known, resources count alike.
+    // At first, all resources count equally.
     let mut weights = vec![[1.0; RESOURCES.len()]; queries.len()];
     for _ in 0..ROUNDS_MAX {
         let weighted = |((work, seconds), weights): (&(Work, f64), &[f64; RESOURCES.len()])| {

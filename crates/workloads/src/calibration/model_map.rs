@@ -19,13 +19,13 @@ const MODES: [Mode; 3] = [Mode::Caching, Mode::Pushdown, Mode::Hybrid];
 /// Values along the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapAxes {
-    /// The least of both ratios.
+    /// Smallest value of both ratios.
     pub ratio_min: f64,
-    /// The most of both ratios.
+    /// Largest value of both ratios.
     pub ratio_max: f64,
-    /// Steps from the one to the other.
+    /// Number of steps between them.
     pub steps: u32,
-    /// Hit ratios, a panel for each.
+    /// Hit ratios, one panel each.
     pub hits: Vec<f64>,
 }
 
@@ -55,7 +55,7 @@ impl MapAxes {
     }
 }
 
-/// A map for each hit ratio. `name` says of which selectivity, `source` where the parameters come from.
+/// A map for each hit ratio. `name` names the selectivity, `source` the origin of the parameters.
 ///
 /// # Errors
 /// If there is no hit ratio or step.

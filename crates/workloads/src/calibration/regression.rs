@@ -1,16 +1,16 @@
 //! Ordinary least squares with coefficients that are not negative.
 
-/// Most coefficients of a regression: every subset of them is solved for.
+/// Maximum number of coefficients: a regression is solved for every subset of them.
 const COEFFICIENTS_MAX: usize = 10;
-/// Part of a column's length below which what is left of it, after those before, is rounding.
+/// Share of a column's squared length below which the part that other columns do not explain counts as rounding error.
 const COLLINEAR: f64 = 1e-9;
 
-/// The coefficients, none below zero, for which the sum of squares of `rows` times them minus `targets` is least.
-/// `None` without rows, with rows of different lengths, more than ten coefficients, or numbers that are not finite.
+/// The coefficients, none of them negative, that minimize the sum of squared differences between `targets` and `rows` times
+/// the coefficients. `None` without rows, with rows of different lengths, more than ten coefficients, or numbers that are not finite.
 ///
-/// The least sum under the constraint is that of an unconstrained regression over the coefficients above zero. There are
-/// few, so that all subsets are tried: the best one without a negative coefficient is the answer, exactly. Of columns that
-/// are multiples of one another, the first has the coefficient.
+/// The constrained optimum is the unconstrained optimum over those coefficients that are positive in it. There are few
+/// coefficients, so all subsets of them are tried: the best one without a negative coefficient is the exact answer. If
+/// columns are multiples of each other, the first one gets the coefficient.
 ///
 /// O(2^n (n^3 + n m)) for n coefficients and m rows.
 pub fn least_squares(rows: &[Vec<f64>], targets: &[f64]) -> Option<Vec<f64>> {
@@ -22,7 +22,7 @@ pub fn least_squares(rows: &[Vec<f64>], targets: &[f64]) -> Option<Vec<f64>> {
     if rows.iter().any(|row| row.len() != count) {
         return None;
     }
-    // Columns of length 1: bytes and seconds are of very different sizes.
+    // Columns are scaled to length 1, because bytes and seconds differ by many orders of magnitude.
     let scales: Vec<f64> = (0..count).map(|column| length(values(rows, column))).collect();
     let scaled = |column: usize| {
         let scale = scales.get(column).copied().unwrap_or(0.0);
@@ -46,7 +46,7 @@ pub fn least_squares(rows: &[Vec<f64>], targets: &[f64]) -> Option<Vec<f64>> {
             }
         }
         let error = rows.iter().zip(targets).map(|(row, target)| (dot(row, &all) - target).powi(2)).sum::<f64>();
-        // Among equals, the one with fewer coefficients, which comes first among those that differ by rounding.
+        // Fewer of the same columns are tried first, and stay unless the error falls by more than rounding.
         if best.as_ref().is_none_or(|(least, _)| error < least * (1.0 - 1e-9)) {
             best = Some((error, all));
         }
@@ -54,13 +54,13 @@ pub fn least_squares(rows: &[Vec<f64>], targets: &[f64]) -> Option<Vec<f64>> {
     best.map(|(_, coefficients)| coefficients)
 }
 
-/// The slope of the line through the origin that is nearest to `points`; `None` if there is no point beside it.
+/// The slope of the least-squares line through the origin; `None` if it would not be positive.
 pub fn slope(points: impl IntoIterator<Item = (f64, f64)>) -> Option<f64> {
     let (rows, targets): (Vec<_>, Vec<_>) = points.into_iter().map(|(x, y)| (vec![x], y)).unzip();
     least_squares(&rows, &targets)?.first().copied().filter(|slope| *slope > 0.0)
 }
 
-/// The sum of products.
+/// The dot product.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -74,7 +74,7 @@ fn length(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Solves the normal equations of some columns by elimination with the largest pivot first; `None` if the columns are
-/// collinear, which their subsets stand for.
+/// collinear, in which case a subset of them fits as well.
 fn solve(columns: &[usize], products: &[Vec<f64>], moments: &[f64]) -> Option<Vec<f64>> {
     let mut system: Vec<Vec<f64>> = vec![];
     for row in columns {
@@ -87,7 +87,7 @@ fn solve(columns: &[usize], products: &[Vec<f64>], moments: &[f64]) -> Option<Ve
     let mut solved: Vec<(usize, Vec<f64>)> = vec![];
     while !left.is_empty() {
         let pivot_of = |unknown: &usize| system.get(*unknown)?.get(*unknown).copied();
-        // The matrix is symmetric and positive, so that its largest element is on the diagonal.
+        // The matrix is symmetric and positive semidefinite, so its largest element is on the diagonal.
         let (at, unknown) = left
             .iter()
             .copied()
@@ -121,7 +121,7 @@ mod tests {
         assert!(found.len() == expected.len() && found.iter().zip(expected).all(close), "{found:?} {expected:?}");
     }
 
-    /// Numbers between 0 and 1, always the same.
+    /// A reproducible sequence of numbers between 0 and 1.
     fn numbers(seed: u64) -> impl FnMut() -> f64 {
         let mut state = seed;
         move || {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn no_coefficient_is_negative() {
-        // The unconstrained answer is 10 - x; a constant is best otherwise.
+        // Without the constraint, the answer is 10 - x; with it, a constant.
         let rows: Vec<Vec<f64>> = (0..10).map(|x| vec![1.0, f64::from(x)]).collect();
         let targets: Vec<f64> = (0..10).map(|x| 10.0 - f64::from(x)).collect();
         near(&least_squares(&rows, &targets).unwrap(), &[5.5, 0.0]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regression_has_no_answer() {
+    fn invalid_input_has_no_answer() {
         assert_eq!(least_squares(&[], &[]), None);
         assert_eq!(least_squares(&[vec![1.0]], &[1.0, 2.0]), None);
         assert_eq!(least_squares(&[vec![1.0], vec![1.0, 2.0]], &[1.0, 2.0]), None);

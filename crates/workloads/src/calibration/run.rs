@@ -24,7 +24,7 @@ pub(super) struct Executed {
     pub(super) stats: QueryStats,
 }
 
-/// Runs queries with settings that leave each mode its routes alone: no bitmaps, indexes, kept answers or pushbacks.
+/// Runs queries with settings under which a mode takes only its own routes: no bitmaps, indexes, kept answers or pushback.
 #[derive(Debug)]
 pub(super) struct Runs<'a> {
     engine: &'a AnalyticEngine,
@@ -32,7 +32,7 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Runs queries of `engine` with the other settings of `settings`.
+    /// Runs queries of `engine`, in everything else with `settings`.
     pub(super) fn new(engine: &'a AnalyticEngine, settings: &QuerySettings) -> Self {
         let settings = QuerySettings {
             bitmaps: false,
@@ -60,7 +60,7 @@ impl<'a> Runs<'a> {
         Ok(Executed { seconds: started.elapsed().as_secs_f64(), rows, stats })
     }
 
-    /// Runs a query over some partitions in a mode, and hands its rows on.
+    /// Runs a query over some partitions in a mode, and passes its rows on.
     ///
     /// # Errors
     /// Those of the query.

@@ -5,23 +5,42 @@ use arrow::datatypes::SchemaRef;
 use thermocline_compute::PartitionSample;
 use thermocline_pushdown::{FileFormat, Mode, ObjectPath, ObjectVersion, OperatorKind};
 
-use super::error::CalibrationError;
+use super::error::{CalibrationError, Size};
 use super::filter_column::{Sampled, quoted};
 use super::run::Runs;
 
-/// Fewest partitions: so many that quarters of a half are whole ones.
+/// Minimum number of partitions: a quarter of half of them is a whole partition.
 const PARTITIONS_MIN: usize = 8;
-/// Fewest rows: a scan of fewer takes as long as planning it.
+/// Minimum number of rows: a scan of fewer takes no longer than its planning.
 const ROWS_MIN: u64 = 50_000;
-/// Partitions that are looked into for a column to filter by, and the columns that are.
+/// Number of partitions, and of columns in them, that are sampled to find a column to filter by.
 const SAMPLE_PARTITIONS: usize = 4;
 const SAMPLE_COLUMNS: usize = 32;
 /// Unevenness above which a column selects too little or too much of some partitions.
 const UNEVENNESS_MAX: f64 = 0.25;
+/// Room in the cache over the estimated size of the columns: some encodings of text take more than estimated.
+const ESTIMATE_MARGIN: u64 = 4;
 /// Shares of the columns that are selected.
 const COLUMN_SHARES: [f64; 3] = [0.1, 0.5, 1.0];
 
-/// A partition, with its sizes for each set of columns.
+/// How much of a table is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// Approximate number of stored bytes; more if they have too few partitions or rows.
+    pub(super) stored_bytes: u64,
+    /// Maximum size of their columns in memory.
+    pub(super) cached_bytes_max: u64,
+}
+
+impl Extent {
+    /// Limit of the cache for columns that are expected to take `bytes` in memory; `None` if they are too large.
+    fn cache_limit(&self, bytes: u64) -> Option<u64> {
+        let is_room = bytes <= self.cached_bytes_max;
+        is_room.then(|| bytes.saturating_mul(ESTIMATE_MARGIN).min(self.cached_bytes_max))
+    }
+}
+
+/// A partition, with its sizes per set of columns.
 #[derive(Debug, Clone)]
 struct Part {
     /// Position in the table's snapshot.
@@ -29,11 +48,11 @@ struct Part {
     path: ObjectPath,
     version: ObjectVersion,
     rows: u64,
-    /// By set: stored bytes of its columns and the filter's.
+    /// Per set: stored bytes of its columns and the filter's.
     stored: Vec<u64>,
-    /// By set: bytes of its columns in memory.
+    /// Per set: bytes of its columns in memory.
     memory: Vec<u64>,
-    /// By set: bytes that decoding its columns and the filter's works through.
+    /// Per set: bytes to decode for its columns and the filter's.
     decoding: Vec<u64>,
 }
 
@@ -43,7 +62,7 @@ struct ColumnSet {
     names: Vec<String>,
     /// Their positions in the table.
     selected: Vec<usize>,
-    /// The same and the filter's.
+    /// These and the filter's.
     needed: Vec<usize>,
 }
 
@@ -53,29 +72,31 @@ pub(super) struct Subject {
     pub(super) table: String,
     /// Whether the table is text.
     pub(super) is_text: bool,
-    /// Whether a link lies in between.
+    /// Whether a network link leads to the storage.
     pub(super) crosses_link: bool,
-    /// Whether filters run at the storage.
+    /// Whether filters can run at the storage.
     pub(super) pushes: bool,
     /// R: stored bytes for a byte in memory, of all columns.
     pub(super) stored_per_memory: f64,
     filter: Sampled,
-    /// The sets of columns, the fewest first.
+    /// See [`Subject::cache_limit`].
+    cache_limit: u64,
+    /// The sets of columns, the smallest first.
     sets: Vec<ColumnSet>,
     parts: Vec<Part>,
 }
 
 impl Subject {
-    /// Looks at the part of `table` that is at `node`: its partitions up to `bytes_max` stored bytes, and a column to
-    /// filter by, for which a few partitions are read.
+    /// Chooses partitions of `table` at `node`, as many as `extent` says, and a column to filter by, for which it reads a
+    /// few of them.
     ///
     /// # Errors
-    /// If there is no such table, it is too small, or no column will do; or if a query fails.
+    /// If there is no such table, it is too small or too large, or no column will do; or if a query fails.
     pub(super) async fn new(
         runs: &Runs<'_>,
         table: &str,
         node: &str,
-        bytes_max: u64,
+        extent: Extent,
     ) -> Result<Self, CalibrationError> {
         let resources = runs.engine().resources();
         let known = runs.engine().tables().into_iter().find(|known| known.definition.name == table);
@@ -91,7 +112,7 @@ impl Subject {
             stored += partition.stored_bytes(&every_column);
             rows += partition.rows;
             count += 1;
-            if stored >= bytes_max && count >= PARTITIONS_MIN && rows >= ROWS_MIN {
+            if stored >= extent.stored_bytes && count >= PARTITIONS_MIN && rows >= ROWS_MIN {
                 break;
             }
         }
@@ -106,14 +127,26 @@ impl Subject {
                 rows_min: ROWS_MIN,
             });
         };
+        let memory_of =
+            |columns: &[usize], of: &dyn Fn(usize) -> usize| -> u64 { columns.iter().map(|at| of(*at) as u64).sum() };
+        let memory: u64 = here
+            .iter()
+            .map(|(_, (_, partition))| memory_of(&every_column, &|at| partition.memory_bytes(at)))
+            .sum::<u64>();
+        let cache_limit = extent.cache_limit(memory).ok_or_else(|| CalibrationError::TooLarge {
+            table: table.to_owned(),
+            node: node.to_owned(),
+            partitions: count,
+            stored: Size(stored),
+            needed: Size(memory),
+            allowed: Size(extent.cached_bytes_max),
+        })?;
         let positions: Vec<usize> = here.iter().map(|(position, _)| *position).collect();
         let filter = choose_filter(runs, table, known.schema(), &positions).await?;
         let sets = column_sets(known.schema(), &filter.name);
         if sets.is_empty() {
             return Err(CalibrationError::NoFilter(table.to_owned()));
         }
-        let memory_of =
-            |columns: &[usize], of: &dyn Fn(usize) -> usize| -> u64 { columns.iter().map(|at| of(*at) as u64).sum() };
         let parts: Vec<Part> = here
             .iter()
             .map(|(position, (object, partition))| Part {
@@ -126,21 +159,18 @@ impl Subject {
                 memory: sets.iter().map(|set| memory_of(&set.selected, &|at| partition.memory_bytes(at))).collect(),
             })
             .collect();
-        let memory: u64 = here
-            .iter()
-            .map(|(_, (_, partition))| memory_of(&every_column, &|at| partition.memory_bytes(at)))
-            .sum::<u64>();
         let (capabilities, format) = (object.node.capabilities(), &known.definition.format);
         Ok(Self {
             table: table.to_owned(),
             is_text: matches!(format, FileFormat::Csv(_)),
             crosses_link: capabilities.crosses_link,
-            // Without a link in between, a filter's rows are never worth the detour.
+            // Without a link, pushing a filter down never pays.
             pushes: capabilities.crosses_link
                 && capabilities.runs(OperatorKind::Filter)
                 && capabilities.reads(format, &object.entry.path),
             stored_per_memory: stored.max(1) as f64 / memory.max(1) as f64,
             filter,
+            cache_limit,
             sets,
             parts,
         })
@@ -151,17 +181,22 @@ impl Subject {
         self.parts.len()
     }
 
-    /// Stored bytes of the partitions, of the columns of all sets.
+    /// Stored bytes of the partitions, for the largest set of columns and the filter's.
     pub(super) fn stored_bytes(&self) -> u64 {
         self.parts.iter().filter_map(|part| part.stored.last()).sum()
     }
 
-    /// Sets of columns.
+    /// Limit of the cache that leaves room for all columns of all partitions.
+    pub(super) fn cache_limit(&self) -> usize {
+        usize::try_from(self.cache_limit).unwrap_or(usize::MAX)
+    }
+
+    /// Number of sets of columns.
     pub(super) fn column_sets(&self) -> usize {
         self.sets.len()
     }
 
-    /// Share of the bytes of all selectable columns that a set has: c.
+    /// Share of a set in the bytes of all columns that can be selected: c.
     pub(super) fn column_selectivity(&self, set: usize) -> f64 {
         let of = |set: usize| self.parts.iter().filter_map(|part| part.memory.get(set)).sum::<u64>();
         of(set) as f64 / of(self.sets.len().saturating_sub(1)).max(1) as f64
@@ -172,14 +207,14 @@ impl Subject {
         &self.filter.name
     }
 
-    /// The columns of a set, of the rows that a filter of this selectivity selects.
+    /// Query for the columns of a set, with a filter of this selectivity.
     pub(super) fn query(&self, set: usize, selectivity: f64) -> Option<String> {
         let columns: Vec<String> = self.sets.get(set)?.names.iter().map(|name| quoted(name)).collect();
         let predicate = self.filter.predicate(selectivity)?;
         Some(format!("SELECT {} FROM {} WHERE {predicate}", columns.join(", "), quoted(&self.table)))
     }
 
-    /// All rows of the columns that queries of a set read.
+    /// Query for all rows of the columns that queries over a set read.
     pub(super) fn load_query(&self, set: usize) -> Option<String> {
         let names = self.sets.get(set)?.names.iter().chain([&self.filter.name]);
         let columns: Vec<String> = names.map(|name| quoted(name)).collect();
@@ -201,7 +236,7 @@ impl Subject {
         )
     }
 
-    /// Bytes that decoding a set of columns of the first `count` partitions works through.
+    /// Bytes to decode for a set of columns of the first `count` partitions.
     pub(super) fn decoding_bytes(&self, count: usize, set: usize) -> u64 {
         self.parts.iter().take(count).filter_map(|part| part.decoding.get(set)).sum()
     }
@@ -215,7 +250,7 @@ impl Subject {
     }
 }
 
-/// The column that is spread most evenly over partitions, of a sample.
+/// The column whose values are spread most evenly over the partitions of a sample.
 async fn choose_filter(
     runs: &Runs<'_>,
     table: &str,
@@ -244,7 +279,7 @@ async fn choose_filter(
     best.map(|(_, candidate)| candidate).ok_or_else(|| CalibrationError::NoFilter(table.to_owned()))
 }
 
-/// The first columns but the filter's, in growing numbers.
+/// Sets of the first columns without the filter's, the smallest first.
 fn column_sets(schema: &SchemaRef, filter: &str) -> Vec<ColumnSet> {
     let others: Vec<usize> = (0..schema.fields().len()).filter(|at| schema.field(*at).name() != filter).collect();
     let mut counts: Vec<usize> =
@@ -268,6 +303,15 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
+
+    #[test]
+    fn the_cache_has_room_for_what_is_measured_and_no_more_than_allowed() {
+        let extent = Extent { stored_bytes: 1, cached_bytes_max: 1000 };
+        let limits = [0, 100, 250, 251, 1000, 1001, u64::MAX].map(|bytes| extent.cache_limit(bytes));
+        assert_eq!(limits, [Some(0), Some(400), Some(1000), Some(1000), Some(1000), None, None]);
+        let any = Extent { cached_bytes_max: u64::MAX, ..extent };
+        assert_eq!(any.cache_limit(u64::MAX), Some(u64::MAX));
+    }
 
     #[test]
     fn sets_of_columns_grow() {

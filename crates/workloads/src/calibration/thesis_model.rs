@@ -40,7 +40,7 @@ impl ThesisModel {
             missed * stored_bytes / storage + storage_overhead_s + missed * selected * stored_bytes / network
         };
         match mode {
-            // No mode caches in it: h is 0.
+            // Nothing is cached in this mode: h is 0.
             Mode::Pushdown => storage_and_transfer(1.0),
             Mode::Hybrid => (hit * in_memory / compute + compute_overhead_s).max(storage_and_transfer(1.0 - hit)),
             Mode::Auto | Mode::Caching | Mode::Pullup => {
@@ -49,7 +49,7 @@ impl ThesisModel {
         }
     }
 
-    /// The fastest of `caching`, `pushdown` and `hybrid`; the first of those that are equally fast.
+    /// The fastest of `caching`, `pushdown` and `hybrid`; of equally fast ones, the first.
     pub fn fastest(&self, selectivity: Selectivity, hit: f64) -> Mode {
         let modes = [Mode::Caching, Mode::Pushdown, Mode::Hybrid];
         let seconds = |mode: &Mode| self.seconds(*mode, selectivity, hit);

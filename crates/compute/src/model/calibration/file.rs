@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use thermocline_pushdown::ContentDigest;
 
+use super::error::{CalibrationFileError, Cause};
 use super::record::Calibration;
 
 /// Name of the file in a database's directory.
@@ -44,36 +45,46 @@ impl CalibrationFile {
     /// The calibrations; none if there is no file.
     ///
     /// # Errors
-    /// If the file is damaged, of another version, or cannot be read; the error names it.
-    pub fn read(&self) -> io::Result<Vec<Calibration>> {
+    /// If the file is damaged, of a newer version, or cannot be read; the error names it.
+    pub fn read(&self) -> Result<Vec<Calibration>, CalibrationFileError> {
+        let failed = |cause| CalibrationFileError::new(&self.path, cause);
         let mut bytes = vec![];
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-            Err(error) => return Err(self.failed(&error)),
+            Err(error) => return Err(failed(Cause::Unreadable(error))),
         };
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| self.failed(&error))?;
-        parse(&bytes).map_err(|why| self.failed(&io::Error::new(io::ErrorKind::InvalidData, why)))
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed(Cause::Unreadable(error)))?;
+        parse(&bytes).map_err(failed)
     }
 
     /// Replaces all calibrations: written aside, synced and renamed, so that a crash leaves the old file or the new one.
     ///
     /// # Errors
-    /// If a number of a calibration is impossible, or the directory cannot be written.
+    /// If a number of a calibration is impossible, or the directory cannot be written; then the old file stays, and
+    /// nothing beside it.
     pub fn write(&self, calibrations: &[Calibration]) -> io::Result<()> {
+        let written = print(calibrations).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why));
+        written.and_then(|text| self.replace(&text)).map_err(|error| self.failed(&error))
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
         let aside = self.path.with_extension("json.tmp");
-        let written = (|| {
-            let text = print(calibrations).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        let renamed = (|| {
             let mut file = File::create(&aside)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&aside, &self.path)?;
-            match self.path.parent() {
-                Some(directory) => File::open(directory)?.sync_all(),
-                None => Ok(()),
-            }
+            fs::rename(&aside, &self.path)
         })();
-        written.map_err(|error| self.failed(&error))
+        if renamed.is_err() {
+            // What made writing fail may keep it from going as well; the next write begins it anew.
+            let _ = fs::remove_file(&aside);
+        }
+        renamed?;
+        match self.path.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
     }
 
     fn failed(&self, error: &io::Error) -> io::Error {
@@ -92,24 +103,29 @@ fn print(calibrations: &[Calibration]) -> Result<String, String> {
     Ok(header(&body) + &body)
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<Calibration>, String> {
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(format!("it has more than {BYTES_MAX} bytes, which no calibration has"));
-    }
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is damaged: it is no text".to_owned())?;
-    let (first, body) = text.split_once('\n').ok_or("it is damaged: it has no whole line")?;
-    let rest = first.strip_prefix(MAGIC).ok_or("it is damaged, or no calibration: its first line is another one")?;
+fn parse(bytes: &[u8]) -> Result<Vec<Calibration>, Cause> {
+    let damaged = |how: &str| Cause::Damaged(how.to_owned());
+    // The first line comes first: what follows it may have another form in a newer version.
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = std::str::from_utf8(first).map_err(|_| damaged("its first line is not text"))?;
+    let rest = first.strip_prefix(MAGIC).ok_or_else(|| damaged("its first line is not that of a calibration"))?;
     let version = rest.split(' ').next().unwrap_or_default();
     match version.parse::<u32>() {
-        Ok(version) if version == VERSION => {}
-        Ok(version) => return Err(format!("its format is version {version}, and this program knows {VERSION}")),
-        Err(_) => return Err("it is damaged: its version is no number".to_owned()),
+        Ok(VERSION) => {}
+        Ok(found) if found > VERSION => return Err(Cause::Newer { found, known: VERSION }),
+        _ => return Err(Cause::Damaged(format!("its format has version '{version}', which never existed"))),
     }
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Cause::Damaged(format!("it has more than {BYTES_MAX} bytes, which no calibration has")));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
+    let (_, body) = text.split_once('\n').ok_or_else(|| damaged("its first line is incomplete"))?;
     if header(body).trim_end_matches('\n') != first {
-        return Err("it is damaged: its checksum is that of another content".to_owned());
+        return Err(damaged("its content does not match its checksum"));
     }
-    let calibrations: Vec<Calibration> = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    calibrations.iter().try_for_each(Calibration::check)?;
+    let calibrations: Vec<Calibration> =
+        serde_json::from_str(body).map_err(|error| Cause::Damaged(error.to_string()))?;
+    calibrations.iter().try_for_each(Calibration::check).map_err(Cause::Damaged)?;
     Ok(calibrations)
 }
 
@@ -166,9 +182,67 @@ mod tests {
             }
         }
         check(&[good.clone(), b"\n".to_vec()].concat(), &"one byte more");
-        let later = String::from_utf8(good).unwrap().replacen("calibration 1 ", "calibration 2 ", 1);
-        fs::write(file.path(), later).unwrap();
-        let error = file.read().unwrap_err().to_string();
-        assert!(error.contains("version 2"), "{error}");
+    }
+
+    #[test]
+    fn a_newer_version_s_file_is_not_a_damaged_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = CalibrationFile::of(directory.path());
+        for (content, is_newer) in [
+            ("thermocline calibration 2 sha256 0\n[]\n", true),
+            ("thermocline calibration 17\nanother form \u{1f980}", true),
+            ("thermocline calibration 2", true),
+            ("thermocline calibration 0 sha256 0\n[]\n", false),
+            ("thermocline calibration 1 sha256 0\n[]\n", false),
+            ("thermocline calibration two\n", false),
+            ("thermocline calibration 99999999999999\n", false),
+            ("", false),
+        ] {
+            fs::write(file.path(), content).unwrap();
+            let error = file.read().unwrap_err();
+            assert_eq!(error.is_replaceable(), !is_newer, "{content}: {error}");
+            let said = error.to_string();
+            assert!(said.contains(CALIBRATION_FILE), "{said}");
+            assert_eq!((said.contains("newer version"), said.contains("damaged")), (is_newer, !is_newer), "{said}");
+        }
+        let bytes = [b"thermocline calibration 3 \n".to_vec(), vec![0xff; BYTES_MAX as usize]].concat();
+        fs::write(file.path(), bytes).unwrap();
+        assert!(!file.read().unwrap_err().is_replaceable(), "whatever it has beyond its first line");
+    }
+
+    /// Permissions do not hold for root, who may run this; a directory cannot be read by anybody.
+    #[test]
+    fn what_cannot_be_read_is_not_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = CalibrationFile::of(directory.path());
+        fs::create_dir(file.path()).unwrap();
+        let error = file.read().unwrap_err();
+        assert!(!error.is_replaceable(), "{error}");
+        let said = error.to_string();
+        assert!(said.contains(CALIBRATION_FILE) && said.contains("cannot be read"), "{said}");
+        assert!(error.remedy().contains("move it away"));
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_nothing_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = CalibrationFile::of(directory.path());
+        let names =
+            || -> Vec<_> { fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect() };
+        // Nothing is renamed over a directory.
+        fs::create_dir(file.path()).unwrap();
+        let error = file.write(&[calibration("a:1")]).unwrap_err().to_string();
+        assert!(error.contains(CALIBRATION_FILE), "{error}");
+        assert_eq!(names(), [CALIBRATION_FILE]);
+        fs::remove_dir(file.path()).unwrap();
+        // A disk without room, where there is one.
+        if Path::new("/dev/full").exists() {
+            file.write(&[calibration("a:1")]).unwrap();
+            std::os::unix::fs::symlink("/dev/full", directory.path().join("calibration.json.tmp")).unwrap();
+            let error = file.write(&[calibration("b:2")]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+            assert_eq!(names(), [CALIBRATION_FILE]);
+            assert_eq!(file.read().unwrap(), [calibration("a:1")]);
+        }
     }
 }

@@ -8,10 +8,12 @@
 //!                              no:  a warning, and the defaults with the probe
 //! ```
 
+mod error;
 mod file;
 mod identity;
 mod record;
 
+pub use error::CalibrationFileError;
 pub use file::{CALIBRATION_FILE, CalibrationFile};
 pub use identity::{HereIdentity, NodeIdentity};
 #[cfg(test)]

@@ -53,10 +53,10 @@ pub struct FittedMode {
     pub storage_s_per_byte: f64,
     /// 1 / BW_compute: seconds for a byte of selected rows, as they are in memory; 0 in pushdown.
     pub here_s_per_byte: f64,
-    /// Seconds for a row that is filtered here, which the thesis found to be none; 0 in pushdown.
+    /// Seconds for a row that is filtered here, a term that the thesis does not have; 0 in pushdown.
     pub here_s_per_row: f64,
-    /// Share of the shorter resources' time that does not overlap with the longest: 0 for the maximum of equation 4.3, 1
-    /// for the sums of 4.1 and 4.2.
+    /// Share of the shorter resources' time that does not overlap with the longest: 0 for the maximum of all resources, 1
+    /// for their sum, as in equations 4.1 and 4.2.
     pub serial_share: f64,
     /// Coefficient of determination over the queries that were fitted.
     pub r2: f64,
@@ -97,7 +97,7 @@ impl FittedMode {
     fn check(&self) -> Result<(), String> {
         let known = [Mode::Caching, Mode::Pushdown, Mode::Hybrid].map(Mode::name);
         if !known.contains(&self.mode.as_str()) {
-            return Err(format!("'{}' is no mode that is calibrated", self.mode));
+            return Err(format!("'{}' is not a mode that is calibrated", self.mode));
         }
         let FittedErrors { mean, median, p80, p90 } = self.errors;
         let numbers = [
@@ -140,7 +140,7 @@ impl Calibration {
             return Err(format!("{name} of {} is {number}", self.node));
         }
         if ![PARQUET, CSV].contains(&self.format.as_str()) {
-            return Err(format!("'{}' is no format", self.format));
+            return Err(format!("'{}' is not a known format", self.format));
         }
         self.modes.iter().try_for_each(FittedMode::check)
     }

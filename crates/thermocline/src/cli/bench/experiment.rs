@@ -184,7 +184,7 @@ impl Experiment {
                 session.engine().resources().end_trace().map_err(|error| of_trace(path, &error))?;
             }
         }
-        sink.finish(cache_size, self.warmup.len(), self.timed.len())?;
+        sink.print(cache_size, self.warmup.len(), self.timed.len());
         for quantity in [Quantity::Seconds, Quantity::Bytes] {
             let name = format!("{}-{}", measurement.workload.name, quantity.name());
             figures.write(&name, || self.figure(quantity, sink.records()))?;

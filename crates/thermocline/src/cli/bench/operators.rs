@@ -205,7 +205,6 @@ pub async fn operators(args: OperatorsArgs) -> Result<(), Failure> {
             bars(&Caption::new(title, &measurement), quantity.axis(), &points)
         })?;
     }
-    sink.flush()?;
     Ok(())
 }
 

@@ -116,14 +116,14 @@ impl Sink {
         Ok(Self { json: JsonLines::new(json)?, records: vec![] })
     }
 
-    /// Writes a record.
+    /// Writes a record, at once: whoever ends the bench before its time learns what it was at.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn put(&mut self, record: Record) -> Result<()> {
         self.json.put(&record, Value::Null)?;
         self.records.push(record);
-        Ok(())
+        self.json.flush()
     }
 
     /// All records so far.
@@ -131,20 +131,8 @@ impl Sink {
         &self.records
     }
 
-    /// Writes records that are still held back.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn flush(&mut self) -> Result<()> {
-        self.json.flush()
-    }
-
     /// Prints a line for each mode and run. A timed pass has `queries` queries, and the warm-up `warmup`.
-    ///
-    /// # Errors
-    /// If the last records cannot be written.
-    pub fn finish(&mut self, cache_size: usize, warmup: usize, queries: usize) -> Result<()> {
-        self.flush()?;
+    pub fn print(&self, cache_size: usize, warmup: usize, queries: usize) {
         say!(
             "cache of {}; a pass, with each query's median and minimum over the passes",
             format_size(cache_size as u64)
@@ -181,7 +169,6 @@ impl Sink {
             );
         }
         self.print_model_errors();
-        Ok(())
     }
 
     /// Prints how well the model of mode `auto` expected the time of its scans, query by query.

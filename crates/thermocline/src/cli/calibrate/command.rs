@@ -8,8 +8,8 @@ use thermocline_database::{Database, OpenOptions, check_setting};
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::parse_size;
 use thermocline_workloads::calibration::{
-    Axes, CalibrateOptions, Calibrated, CalibrationError, Progress, calibrate, compute_figure, hit_ratio_figure,
-    pushdown_figure, storages,
+    Axes, CalibrateOptions, Calibrated, CalibrationError, Progress, cached_bytes_max, calibrate, compute_figure,
+    hit_ratio_figure, pushdown_figure, storages,
 };
 
 use super::super::Failure;
@@ -34,7 +34,8 @@ pub struct CalibrateArgs {
     /// Measure it at this storage only, such as 10.0.0.1:32020
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Stored bytes of the table to measure, but at least 8 partitions [default: 32MiB, with --quick 4MiB]
+    /// Stored bytes of the table to measure, but at least 8 partitions; their columns are cached, and must fit into half
+    /// of the memory [default: 32MiB, with --quick 4MiB]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
     /// Repetitions of each query, of which the median counts [default: 5, with --quick 3]
@@ -49,7 +50,7 @@ pub struct CalibrateArgs {
     /// Write figures 4-1 to 4-3 to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Change a setting while measuring; the prefix 'thermocline.' may be left out
+    /// Change a setting that has no part in what is measured, such as request_timeout; others are the database's
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
     /// Show the calibrations of the database instead
@@ -59,6 +60,19 @@ pub struct CalibrateArgs {
 
 /// Settings that the measured queries need as they are.
 const OWN_SETTINGS: [&str; 6] = ["mode", "bitmaps", "cached_answers", "indexes", "pushback", "cache_size"];
+/// Settings that have no part in the time of the measured queries. All others may, and the calibration does not record
+/// them: with a value for this run alone, it would be of queries that nobody runs later.
+const OTHER_SETTINGS: [&str; 9] = [
+    "allowed_locations",
+    "executor_partitions",
+    "query_memory_limit",
+    "request_timeout",
+    "row_memory_limit",
+    "statement_timeout",
+    "temporary_directory",
+    "temporary_files_limit",
+    "tenant",
+];
 
 const EXAMPLES: &str = "\
 Runs filters of several sizes, row and column selectivities over the table, in the modes caching, pushdown and hybrid,
@@ -90,13 +104,7 @@ pub async fn run(arguments: CalibrateArgs) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("there is no database at {}", directory.display())));
     }
     let Some(table) = arguments.table.as_deref().filter(|_| !arguments.show) else { return show(directory) };
-    for (name, value) in &arguments.settings {
-        check_setting(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
-        let name = name.strip_prefix("thermocline.").unwrap_or(name).to_ascii_lowercase();
-        if OWN_SETTINGS.contains(&name.as_str()) {
-            return Err(Failure::Usage(format!("--set {name}: calibrate sets {name} itself")));
-        }
-    }
+    arguments.settings.iter().try_for_each(|(name, value)| check(name, value))?;
     if let Some(out) = &arguments.out {
         std::fs::create_dir_all(out).map_err(|error| Failure::Failed(format!("{}: {error}", out.display())))?;
     }
@@ -109,10 +117,29 @@ pub async fn run(arguments: CalibrateArgs) -> Result<(), Failure> {
     output::flush()
 }
 
+/// Refuses a setting that is unknown or may change what is measured.
+fn check(name: &str, value: &str) -> Result<(), Failure> {
+    check_setting(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+    let name = name.to_ascii_lowercase();
+    let name = name.strip_prefix("thermocline.").unwrap_or(&name);
+    if OWN_SETTINGS.contains(&name) {
+        return Err(Failure::Usage(format!("--set {name}: calibrate sets {name} itself")));
+    }
+    if !OTHER_SETTINGS.contains(&name) {
+        return Err(Failure::Usage(format!(
+            "--set {name}: it may change what is measured, and a calibration does not record it; ALTER DATABASE SET {name} \
+             changes it for the queries that use the calibration as well"
+        )));
+    }
+    Ok(())
+}
+
 async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> {
     let database = open(arguments).await?;
     let session = database.session();
     let engine = session.engine();
+    // Before minutes of measuring that could not be kept.
+    engine.resources().calibrations().check_keeps().map_err(|error| not_kept(&error))?;
     let labels = match storages(engine, table) {
         Err(CalibrationError::UnknownTable(name)) => {
             // A table that could not be restored says why.
@@ -122,7 +149,7 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
         found => found.map_err(|error| failed(&error))?,
     };
     let nodes: Vec<String> = arguments.node.clone().map_or(labels, |node| vec![node]);
-    let options = options(arguments);
+    let options = options(arguments, engine.resources().settings().cache_size);
     let mut measured = vec![];
     for (number, node) in nodes.iter().enumerate() {
         let mut line = ProgressLine::new(node);
@@ -139,8 +166,7 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
         measured.push(calibrated.calibration);
     }
     for calibration in measured {
-        let kept = engine.resources().calibrations().keep(calibration);
-        kept.map_err(|error| Failure::Failed(format!("the calibration is not kept: {error}")))?;
+        engine.resources().calibrations().keep(calibration).map_err(|error| not_kept(&error))?;
     }
     say!("kept in {}; it is used when the database is opened again", arguments.directory.display());
     session.close().await?;
@@ -158,13 +184,19 @@ async fn open(arguments: &CalibrateArgs) -> Result<Database, Failure> {
     Ok(Database::open(options, move |state| progress.show(state)).await?)
 }
 
-fn options(arguments: &CalibrateArgs) -> CalibrateOptions {
+/// `cache_size` is what the cache may take where the memory of this machine is not known.
+fn options(arguments: &CalibrateArgs, cache_size: usize) -> CalibrateOptions {
     let CalibrateArgs { quick, seed, size, repeats, .. } = arguments;
     CalibrateOptions {
         axes: if *quick { Axes::quick(*seed) } else { Axes::full(*seed) },
         repeats: repeats.unwrap_or(if *quick { 3 } else { 5 }) as usize,
         bytes_max: size.unwrap_or(if *quick { 4 << 20 } else { 32 << 20 }),
+        cached_bytes_max: cached_bytes_max(cache_size as u64),
     }
+}
+
+fn not_kept(error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("the calibration is not kept: {error}"))
 }
 
 fn failed(error: &CalibrationError) -> Failure {
@@ -211,5 +243,54 @@ impl<'a> ProgressLine<'a> {
 impl Drop for ProgressLine<'_> {
     fn drop(&mut self) {
         self.print("\r\x1b[K");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_what_is_measured_are_refused() {
+        let refused = |name: &str, value: &str| match check(name, value) {
+            Err(Failure::Usage(why)) => why,
+            other => panic!("{name}: {other:?}"),
+        };
+        for (name, value) in [("mode", "pushdown"), ("Thermocline.Mode", "pushdown"), ("cache_size", "1GiB")] {
+            assert!(refused(name, value).contains("calibrate sets"), "{name}");
+        }
+        for (name, value) in [
+            ("compression", "none"),
+            ("THERMOCLINE.compression", "none"),
+            ("partition_size", "1MiB"),
+            ("partitions_in_flight", "1"),
+            ("bytes_in_flight", "1MiB"),
+            ("pushdown_operators", "filters"),
+            ("cache_policy", "lru"),
+            ("datafusion.execution.batch_size", "100"),
+        ] {
+            let why = refused(name, value);
+            let plain = name.to_ascii_lowercase().replace("thermocline.", "");
+            assert!(why.contains(&format!("--set {plain}: it may change what is measured")), "{why}");
+            assert!(why.contains(&format!("ALTER DATABASE SET {plain}")), "{why}");
+        }
+        assert!(refused("compresion", "none").contains("compresion"));
+        assert!(refused("request_timeout", "soon").contains("request_timeout"));
+    }
+
+    #[test]
+    fn settings_beside_what_is_measured_are_taken() {
+        let value = |name: &str| match name {
+            "allowed_locations" => "all",
+            "executor_partitions" => "2",
+            "query_memory_limit" | "row_memory_limit" | "temporary_files_limit" => "3GiB",
+            "request_timeout" | "statement_timeout" => "90s",
+            _ => "",
+        };
+        for name in OTHER_SETTINGS {
+            for written in [name.to_owned(), format!("Thermocline.{name}")] {
+                assert!(check(&written, value(name)).is_ok(), "{written}");
+            }
+        }
     }
 }

@@ -12,9 +12,10 @@ use super::report::print_modes;
 /// Prints the calibrations of the database in `directory`, which another process may have open.
 ///
 /// # Errors
-/// If the file is damaged; the error names it.
+/// If the file is damaged, of a newer version or unreadable; the error names it.
 pub fn show(directory: &Path) -> Result<(), Failure> {
-    let calibrations = CalibrationFile::of(directory).read().map_err(|error| Failure::Failed(error.to_string()))?;
+    let calibrations = CalibrationFile::of(directory).read();
+    let calibrations = calibrations.map_err(|error| Failure::Failed(format!("{error}; {}", error.remedy())))?;
     if calibrations.is_empty() {
         say!("no calibration: auto begins with defaults and a probe of each link");
     }
