@@ -39,7 +39,7 @@ fn query(object: usize, columns: &[Arc<str>], bytes: usize) -> Query {
             };
             columns
                 .iter()
-                .map(|column| SegmentRequest { key: key(column), bytes, miss_seconds: 0.001, stored: None })
+                .map(|column| SegmentRequest { key: key(column), bytes, miss_seconds: 0.001, columns: 1, stored: None })
                 .collect()
         })
         .collect()

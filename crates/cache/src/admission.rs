@@ -29,7 +29,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) missing: bool,
 }
 
-/// A representation with its size and the share of a miss's time that a hit saves.
+/// A representation with its size and the share of a column's miss that a hit saves; more than 1 for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) representation: Representation,
@@ -41,7 +41,7 @@ impl Form {
     /// The one under the request's own key.
     pub(crate) fn of(request: &SegmentRequest) -> Self {
         let representation = request.key.kind.representation();
-        Self { representation, bytes: request.bytes, saves: 1.0 }
+        Self { representation, bytes: request.bytes, saves: request.columns.max(1) as f64 }
     }
 
     /// The other one; `None` if the request has none.
@@ -80,17 +80,6 @@ impl Ample {
     }
 }
 
-/// What the access at hand counts for when a segment is compared with those that would have to go for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThisUse {
-    /// As any other; it was recorded.
-    Recorded,
-    /// As any other; it is yet to be recorded.
-    Ahead,
-    /// Nothing, although it was recorded.
-    Discounted,
-}
-
 /// A decision of Algorithm 1.
 pub(crate) struct Plan {
     /// By group, whether all of its missing segments are admitted, or none is missing.
@@ -100,12 +89,13 @@ pub(crate) struct Plan {
 }
 
 impl State {
-    /// Lines 3 to 12. Considers the missing segments and as many victims as would make room for them.
-    pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], this_use: ThisUse) -> Plan {
+    /// Lines 3 to 12. Considers the missing segments and as many victims as would make room for them. With `ahead`, one
+    /// access of each segment is yet to be recorded.
+    pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], ahead: bool) -> Plan {
         let mut missing: Vec<(Rank, &Asked<'_>)> = asked
             .iter()
             .filter(|asked| asked.missing && self.is_absent(asked.slot))
-            .map(|asked| (self.rank_of(asked, this_use), asked))
+            .map(|asked| (self.rank_of(asked, ahead), asked))
             .collect();
         missing.sort_by(|(a, asked_a), (b, asked_b)| b.cmp(a).then(asked_a.group.cmp(&asked_b.group)));
         let mut short: Vec<usize> = vec![0; groups];
@@ -206,18 +196,14 @@ impl State {
         slot.is_none_or(|slot| matches!(slot.residency, Residency::Absent { .. }))
     }
 
-    fn rank_of(&self, asked: &Asked<'_>, this_use: ThisUse) -> Rank {
+    fn rank_of(&self, asked: &Asked<'_>, ahead: bool) -> Rank {
         let slot = asked.slot.and_then(|slot| self.slots.get(slot));
         let mut uses = slot.map(|slot| slot.uses).unwrap_or_default();
         let SegmentRequest { key, miss_seconds, .. } = asked.request;
         let Form { bytes, saves: share, .. } = asked.form;
-        match this_use {
-            ThisUse::Recorded => {}
-            ThisUse::Ahead => {
-                uses.record(self.tick + 1, *miss_seconds);
-                uses.inflation = self.inflation;
-            }
-            ThisUse::Discounted => uses = uses.before_last(),
+        if ahead {
+            uses.record(self.tick + 1, *miss_seconds);
+            uses.inflation = self.inflation;
         }
         Candidate { key, uses: &uses, bytes, share }.rank(self.policy.as_ref())
     }

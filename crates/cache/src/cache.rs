@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thermocline_pushdown::{ObjectPath, ObjectVersion};
 
-use crate::admission::{Asked, Form, ThisUse, signed};
+use crate::admission::{Asked, Form, signed};
 use crate::index::LastObject;
 use crate::load::Load;
 use crate::segment::Segment;
@@ -22,6 +22,9 @@ pub struct SegmentRequest {
     pub bytes: usize,
     /// Modelled work of a miss in seconds, total_work(s) in equation 1 of the FlexPushdownDB paper; 0 if unknown.
     pub miss_seconds: f64,
+    /// Number of columns that would have to be cached to save as much as a hit of this one: 1 for a column, and all of a
+    /// partition's needed columns for its answer.
+    pub columns: usize,
     /// The stored bytes of a column, if it may be kept so rather than decoded.
     pub stored: Option<StoredSize>,
 }
@@ -117,7 +120,7 @@ impl SegmentCache {
             let mut last = LastObject::default();
             let mut answer = |request: &SegmentRequest| {
                 let slot = state.slot_of(&request.key, &mut last);
-                state.record(slot, request.miss_seconds, 1.0);
+                state.record(slot, request.miss_seconds, Form::of(request).saves);
                 let stored = request.stored_key().zip(Form::stored(request)).map(|(key, form)| {
                     let stored = state.slot_of(&key, &mut last);
                     state.record(stored, request.miss_seconds, form.saves);
@@ -155,28 +158,6 @@ impl SegmentCache {
         accesses: &mut [Vec<Access>],
         wanted: &[bool],
     ) -> usize {
-        self.admit_with(groups, accesses, wanted, ThisUse::Recorded)
-    }
-
-    /// The same, but a segment is only evicted for one that was worth more before this access. So a repeated series of
-    /// queries that need more than fits keeps a part of it cached, instead of loading each segment when its turn comes and
-    /// evicting it before the next.
-    pub fn admit_lasting(
-        self: &Arc<Self>,
-        groups: &[Vec<SegmentRequest>],
-        accesses: &mut [Vec<Access>],
-        wanted: &[bool],
-    ) -> usize {
-        self.admit_with(groups, accesses, wanted, ThisUse::Discounted)
-    }
-
-    fn admit_with(
-        self: &Arc<Self>,
-        groups: &[Vec<SegmentRequest>],
-        accesses: &mut [Vec<Access>],
-        wanted: &[bool],
-        this_use: ThisUse,
-    ) -> usize {
         let is_missing = |access: &Access| matches!(access, Access::Missing);
         let is_open = |(answers, wanted): (&Vec<Access>, &bool)| *wanted && answers.iter().any(is_missing);
         if !accesses.iter().zip(wanted).any(is_open) {
@@ -202,7 +183,7 @@ impl SegmentCache {
                     asked.push(state.asked(request, group, (slot, stored), missing, &mut ample));
                 }
             }
-            let plan = state.plan(groups.len(), &asked, this_use);
+            let plan = state.plan(groups.len(), &asked, false);
             plan.evictions.iter().for_each(|victim| state.evict(victim));
             let whole = |asked: &&Asked<'_>| plan.whole.get(asked.group).copied().unwrap_or(false);
             let mut admitted = asked.iter().filter(|asked| asked.missing).filter(whole).peekable();
@@ -303,16 +284,6 @@ impl SegmentCache {
     /// By group, whether [`SegmentCache::access`] and then [`SegmentCache::admit`] for the `wanted` groups would leave
     /// nothing missing of it; `false` for groups that are not wanted. Counts, pins and admits nothing, for EXPLAIN.
     pub fn would_admit(&self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
-        self.would_admit_with(groups, wanted, ThisUse::Ahead)
-    }
-
-    /// The same of [`SegmentCache::admit_lasting`].
-    pub fn would_admit_lasting(&self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
-        // Nothing of this access was recorded.
-        self.would_admit_with(groups, wanted, ThisUse::Recorded)
-    }
-
-    fn would_admit_with(&self, groups: &[Vec<SegmentRequest>], wanted: &[bool], this_use: ThisUse) -> Vec<bool> {
         self.locked(|state| {
             let mut last = LastObject::default();
             let mut ample = state.ample();
@@ -324,7 +295,7 @@ impl SegmentCache {
                     state.asked(request, group, (slot, stored), missing, &mut ample)
                 })
                 .collect();
-            let plan = state.plan(groups.len(), &asked, this_use);
+            let plan = state.plan(groups.len(), &asked, true);
             state.put_back(plan.evictions);
             let wanted = wanted.iter().copied().chain(std::iter::repeat(false));
             plan.whole.into_iter().zip(wanted).map(|(whole, wanted)| whole && wanted).collect()

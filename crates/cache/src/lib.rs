@@ -25,7 +25,7 @@
 //!     kind: SegmentKind::column("price"),
 //!     decoding: Decoding::of(&"Int64"),
 //! };
-//! let want = [vec![SegmentRequest { key, bytes: 2000, miss_seconds: 0.01, stored: None }]];
+//! let want = [vec![SegmentRequest { key, bytes: 2000, miss_seconds: 0.01, columns: 1, stored: None }]];
 //! let mut accesses = cache.access(&want);
 //! assert!(matches!(accesses[0][0], Access::Missing));
 //! assert_eq!(cache.admit(&want, &mut accesses, &[true]), 0, "nothing had to be evicted");
@@ -62,6 +62,6 @@ pub use load::{Claim, LoadShare, LoadTicket, Pending};
 pub use policy::{
     Belady, Candidate, FREQUENCY_HALF_LIFE, Gdsf, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policies, policy_named,
 };
-pub use segment::PinnedSegment;
+pub use segment::{ANSWER_BYTES_MIN, PinnedSegment};
 pub use state::REMEMBERED_MAX;
 pub use stored::StoredColumn;

@@ -100,6 +100,12 @@ impl LoadTicket {
         self.finish(Contents::Decoded(chunks.into_boxed_slice()))
     }
 
+    /// The same for an answer, which may have no rows: it counts for what the cache keeps beside these, at least.
+    pub fn complete_answer(self, mut chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
+        chunks.retain(|chunk| !chunk.is_empty());
+        self.finish(Contents::Answer(chunks.into_boxed_slice()))
+    }
+
     /// The same for a column's stored bytes.
     pub fn complete_stored(self, column: StoredColumn) -> (PinnedSegment, bool) {
         self.finish(Contents::Stored(column))

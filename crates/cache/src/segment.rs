@@ -9,14 +9,20 @@ use crate::slots::SlotId;
 use crate::stored::StoredColumn;
 use crate::{SegmentCache, column_bytes};
 
+/// Bytes that an answer takes at least: its place in the cache's index, its key and its arrays' descriptions. Of a table with
+/// many partitions, a filter that selects nothing has as many answers without rows.
+pub const ANSWER_BYTES_MIN: usize = 1 << 10;
+
 /// What a segment holds.
 #[derive(Debug)]
 pub(crate) enum Contents {
-    /// A column or an answer in the chunks in which it was decoded.
+    /// A column in the chunks in which it was decoded.
     ///
     /// It stays in chunks because operators that buffer batches (a sort, a join's build side) are charged for every
     /// buffer that a batch refers to, whole: batches cut from one large array would each cost as much as the column.
     Decoded(Box<[ArrayRef]>),
+    /// An answer, likewise.
+    Answer(Box<[ArrayRef]>),
     /// A column as it is stored.
     Stored(StoredColumn),
 }
@@ -24,7 +30,7 @@ pub(crate) enum Contents {
 impl Contents {
     fn rows(&self) -> usize {
         match self {
-            Self::Decoded(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
+            Self::Decoded(chunks) | Self::Answer(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
             Self::Stored(column) => column.rows(),
         }
     }
@@ -33,6 +39,7 @@ impl Contents {
     fn bytes(&self) -> usize {
         match self {
             Self::Decoded(chunks) => column_bytes(chunks),
+            Self::Answer(chunks) => column_bytes(chunks).max(ANSWER_BYTES_MIN),
             Self::Stored(column) => column.bytes(),
         }
     }
@@ -98,7 +105,7 @@ impl PinnedSegment {
     /// [stored bytes](PinnedSegment::stored).
     pub fn chunks(&self) -> &[ArrayRef] {
         match &self.segment.contents {
-            Contents::Decoded(chunks) => chunks,
+            Contents::Decoded(chunks) | Contents::Answer(chunks) => chunks,
             Contents::Stored(_) => &[],
         }
     }
@@ -106,7 +113,7 @@ impl PinnedSegment {
     /// Its stored bytes; `None` if it is decoded.
     pub fn stored(&self) -> Option<&StoredColumn> {
         match &self.segment.contents {
-            Contents::Decoded(_) => None,
+            Contents::Decoded(_) | Contents::Answer(_) => None,
             Contents::Stored(column) => Some(column),
         }
     }

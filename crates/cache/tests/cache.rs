@@ -35,7 +35,13 @@ fn column(rows: usize) -> ArrayRef {
 }
 
 fn request(partition: u32, name: &str, rows: usize) -> SegmentRequest {
-    SegmentRequest { key: key(partition, name), bytes: array_bytes(&column(rows)), miss_seconds: 0.0, stored: None }
+    SegmentRequest {
+        key: key(partition, name),
+        bytes: array_bytes(&column(rows)),
+        miss_seconds: 0.0,
+        columns: 1,
+        stored: None,
+    }
 }
 
 fn claimed(access: Access) -> LoadTicket {
@@ -91,7 +97,7 @@ fn a_column_is_not_an_answer_of_the_same_name() {
     let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
     let of_kind = |kind: SegmentKind| {
         let key = SegmentKey { kind, ..key(0, "") };
-        SegmentRequest { key, bytes: size(10), miss_seconds: 0.0, stored: None }
+        SegmentRequest { key, bytes: size(10), miss_seconds: 0.0, columns: 1, stored: None }
     };
     let digest = "0f".repeat(32);
     let kinds = [SegmentKind::column(format!("answer {digest}")), SegmentKind::Answer(digest.as_str().into())];
@@ -344,7 +350,7 @@ fn a_load_grows_its_reservation_where_there_is_room() {
 fn fill(cache: &Arc<SegmentCache>, objects: &[&Arc<ObjectKey>]) -> Vec<SegmentRequest> {
     let keys = objects.iter().map(|object| key_of(object, 0, "a")).chain([key_of(objects[0], 1, "b")]);
     let requests: Vec<_> =
-        keys.map(|key| SegmentRequest { key, bytes: size(10), miss_seconds: 0.0, stored: None }).collect();
+        keys.map(|key| SegmentRequest { key, bytes: size(10), miss_seconds: 0.0, columns: 1, stored: None }).collect();
     for access in ask(cache, std::slice::from_ref(&requests)).0.remove(0) {
         claimed(access).complete(vec![column(10)]);
     }
@@ -542,6 +548,7 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
             key: key_of(&object, partition, "a"),
             bytes: 1 << 20,
             miss_seconds: 0.0,
+            columns: 1,
             stored: None,
         };
         let requests = partitions.map(request);

@@ -283,6 +283,7 @@ fn compare(seed: u64) -> usize {
                     key: key(*name),
                     bytes: *bytes,
                     miss_seconds: miss_seconds(*name, tick),
+                    columns: 1,
                     stored: None,
                 };
                 let requests: Vec<Vec<_>> = asked.iter().map(|group| group.iter().map(request).collect()).collect();

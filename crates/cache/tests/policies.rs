@@ -38,7 +38,13 @@ fn size() -> usize {
 /// Looks up segments of equal size and loads what is admitted; returns hits, loads, waits and misses as letters.
 fn touch(cache: &Arc<SegmentCache>, partitions: &[(u32, f64)]) -> String {
     let request = |(partition, miss_seconds): &(u32, f64)| {
-        vec![SegmentRequest { key: key(*partition), bytes: size(), miss_seconds: *miss_seconds, stored: None }]
+        vec![SegmentRequest {
+            key: key(*partition),
+            bytes: size(),
+            miss_seconds: *miss_seconds,
+            columns: 1,
+            stored: None,
+        }]
     };
     let groups: Vec<_> = partitions.iter().map(request).collect();
     let mut accesses = cache.access(&groups);

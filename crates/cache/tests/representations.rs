@@ -43,7 +43,7 @@ fn key(number: u32) -> SegmentKey {
 
 fn request(number: u32) -> SegmentRequest {
     let stored = Some(StoredSize { bytes: stored().bytes(), saves: SAVES });
-    SegmentRequest { key: key(number), bytes: decoded_bytes(), miss_seconds: 0.01, stored }
+    SegmentRequest { key: key(number), bytes: decoded_bytes(), miss_seconds: 0.01, columns: 1, stored }
 }
 
 /// Looks up one column, admits it and has it kept decoded if that pays.
@@ -229,6 +229,7 @@ fn stored_bytes_of_a_decoded_column_go_first_and_are_worth_something_again_witho
     pass(&cache, [0, 1, 2, 2]);
     let groups = [vec![SegmentRequest {
         key: key(2).in_representation(Representation::Stored).unwrap(),
+        columns: 1,
         stored: None,
         ..request(2)
     }]];

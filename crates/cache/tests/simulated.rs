@@ -25,7 +25,7 @@ fn request(partition: u32, column: u32, miss_seconds: f64) -> SegmentRequest {
         kind: SegmentKind::column(column.to_string()),
         decoding: Decoding::of(&"Int64"),
     };
-    SegmentRequest { key, bytes: array_bytes(&values(partition, column)), miss_seconds, stored: None }
+    SegmentRequest { key, bytes: array_bytes(&values(partition, column)), miss_seconds, columns: 1, stored: None }
 }
 
 fn values(partition: u32, column: u32) -> ArrayRef {

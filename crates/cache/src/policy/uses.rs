@@ -45,16 +45,6 @@ impl SegmentUse {
         self.last_access = tick;
     }
 
-    /// The uses before the last one.
-    pub(crate) fn before_last(&self) -> Self {
-        Self {
-            accesses: self.accesses.saturating_sub(1),
-            frequency: self.frequency.saturating_sub(1),
-            weight: (self.weight - self.miss_seconds).max(0.0),
-            ..*self
-        }
-    }
-
     /// The weight after `halvings`, rounded down to a multiple of `miss_seconds`, an access as it weighs now. So what
     /// holds for frequencies holds for weights: segments whose misses cost the same are equal after equally many
     /// accesses, because less than one access disappears at a halving, and because sums of whole units have no rounding

@@ -69,7 +69,7 @@ fn together(resources: impl Iterator<Item = f64> + Clone, slots_s: f64) -> f64 {
 }
 
 /// Share of the time of other resources that does not overlap with that of the busiest.
-const NOT_OVERLAPPED: f64 = 0.15;
+const NOT_OVERLAPPED: f64 = 0.4;
 
 /// The work of all partitions of a scan.
 ///

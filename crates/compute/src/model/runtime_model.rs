@@ -22,8 +22,8 @@ const TEXT_S_PER_BYTE: f64 = 1.0 / 500e6;
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeModel {
     storages: RwLock<HashMap<String, Arc<Mutex<StorageRates>>>>,
-    /// Seconds of a core per byte, by table: in memory, or of text.
-    decoding: Mutex<HashMap<u64, Estimate>>,
+    /// Seconds of a core per byte, by table and whether it is text: in memory, or of text.
+    decoding: Mutex<HashMap<(u64, bool), Estimate>>,
     /// The same for tables of which nothing was read yet.
     assumed: Mutex<Assumed>,
     /// Time that loads may take.
@@ -54,7 +54,7 @@ impl RuntimeModel {
 
     /// Seconds of a core that decoding a byte of a table takes: one in memory, or one of text.
     pub(crate) fn decoding_s_per_byte(&self, table: u64, is_text: bool) -> f64 {
-        if let Some(known) = self.decoding.lock().get(&table) {
+        if let Some(known) = self.decoding.lock().get(&(table, is_text)) {
             return known.value();
         }
         let assumed = self.assumed.lock();
@@ -87,14 +87,14 @@ impl RuntimeModel {
     }
 
     /// Learns that decoding so many bytes of a table, in memory or of text, took so long.
-    pub(crate) fn decoded(&self, table: u64, bytes: u64, took: Duration) {
+    pub(crate) fn decoded(&self, table: u64, is_text: bool, bytes: u64, took: Duration) {
         if bytes == 0 {
             return;
         }
         let mut known = self.decoding.lock();
-        if known.len() >= TABLES_MAX && !known.contains_key(&table) {
+        if known.len() >= TABLES_MAX && !known.contains_key(&(table, is_text)) {
             known.clear();
         }
-        known.entry(table).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
+        known.entry((table, is_text)).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
     }
 }

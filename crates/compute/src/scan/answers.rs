@@ -80,8 +80,7 @@ impl Keeping {
     /// The answer is complete.
     pub(super) fn complete(self, metrics: &ScanMetrics) {
         if let Some(loading) = self.loading {
-            let (_, kept) = loading.complete(self.chunks);
-            metrics.segments_admitted.add(usize::from(kept));
+            metrics.segments_admitted.add(usize::from(loading.complete_answer(self.chunks)));
         }
     }
 }

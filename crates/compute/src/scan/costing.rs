@@ -17,6 +17,8 @@ use crate::model::{Capacity, Cost, Load, RuntimeModel};
 const ROW_S: f64 = 5e-9;
 const AGGREGATE_S: f64 = 5e-9;
 const GROUPING_S: f64 = 20e-9;
+/// Seconds of a core, on either side of a link, for a stored byte that goes over it.
+const TRANSFER_S_PER_BYTE: f64 = 1e-9;
 /// The same for the first message of an answer and its batches, by byte.
 const ANSWER_S_PER_BYTE: f64 = 1.0 / 1e9;
 /// Bytes of an answer for a partition, beside its rows.
@@ -182,7 +184,10 @@ impl<'a> Costing<'a> {
         let link_bytes = if object.node.capabilities().crosses_link { bytes } else { 0.0 };
         let decoding_s = [missing, stored].into_iter().filter(|columns| !columns.is_empty());
         let decoding_s: f64 = decoding_s.map(|columns| self.decoding_s(partition, columns)).sum();
-        Cost { link_bytes, storage_s: 0.0, here_s: decoding_s + self.fragment_s(partition) }
+        // Both ends of a link on this machine take its cores.
+        let ends = if object.node.capabilities().shares_cores { 2.0 } else { 1.0 };
+        let transfer_s = link_bytes * TRANSFER_S_PER_BYTE * ends;
+        Cost { link_bytes, storage_s: 0.0, here_s: transfer_s + decoding_s + self.fragment_s(partition) }
     }
 
     /// Of the time that it takes to fetch and decode a column of a partition, the share that fetching takes: what stored

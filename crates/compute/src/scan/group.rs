@@ -96,7 +96,7 @@ pub(super) fn share_requests(partitions: usize, in_flight: usize) -> bool {
 }
 
 fn members_max(partitions: usize, in_flight: usize) -> usize {
-    (partitions / (in_flight.max(1) * REQUESTS_PER_FLIGHT)).clamp(1, PARTITIONS_MAX)
+    (partitions / in_flight.max(1).saturating_mul(REQUESTS_PER_FLIGHT)).clamp(1, PARTITIONS_MAX)
 }
 
 /// Whether two partitions can be asked for together: bitmaps, and columns that are cached or go to the

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -23,7 +24,7 @@ use super::exchange::exchange;
 use super::group::Group;
 use super::poll_time::{PollTime, timed};
 use super::remote::Hints;
-use super::run::{Batches, ScanRun, Sender, hand_over};
+use super::run::{Batches, ScanRun, Sender, hand_over, hits};
 use super::work::Work;
 use crate::learning::Seen;
 
@@ -72,16 +73,15 @@ fn select(a: Batches, b: Batches) -> Batches {
 
 /// The first `rows` rows.
 fn limited(batches: Batches, rows: usize) -> Batches {
-    batches
-        .scan(rows, |left, batch| {
-            let batch = batch.map(|batch| batch.slice(0, batch.num_rows().min(*left)));
-            let done = *left == 0;
-            if let Ok(batch) = &batch {
-                *left -= batch.num_rows();
-            }
-            std::future::ready((!done).then_some(batch))
-        })
-        .boxed()
+    let left = (rows > 0).then_some((batches, rows));
+    let next = |left: Option<(Batches, usize)>| async move {
+        let (mut batches, left) = left?;
+        let batch = batches.next().await?.map(|batch| batch.slice(0, batch.num_rows().min(left)));
+        let left = left - batch.as_ref().map_or(0, RecordBatch::num_rows);
+        // No other batch is waited for once these are all.
+        Some((batch, (left > 0).then_some((batches, left))))
+    };
+    stream::unfold(left, next).boxed()
 }
 
 /// Takes from a queue until it is empty.
@@ -140,10 +140,14 @@ fn at_hand(run: Arc<ScanRun>) -> Batches {
     queue(run, |run| &run.at_hand).map(batches).flatten().boxed()
 }
 
-/// A partition whose columns are all cached, some of them as stored bytes.
+/// A partition whose columns are all cached, some of them as stored bytes. Columns that are to stay decoded are decoded by a
+/// task of its own: other queries wait for them, and this stream may not be polled until its rows are wanted.
 fn kept(run: Arc<ScanRun>, work: Work) -> Batches {
     let batches = async move {
-        let batches = assembled(&run, work, None).await?;
+        let of_task = Arc::clone(&run);
+        let task = SpawnedTask::spawn(async move { assembled(&of_task, work, None).await });
+        let failed = |error| exec_datafusion_err!("a partition's task failed: {error}");
+        let batches = task.join().await.map_err(failed)??;
         let done = stream::once(async move {
             run.done(1);
             None
@@ -234,9 +238,13 @@ async fn fetch(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
 /// with different keys may send the same Bloom filter.
 async fn make(run: Arc<ScanRun>, mut work: Work, sender: Sender) -> Result<()> {
     let mut keeping = Keeping::new(work.answer.take(), work.answer_bytes_max);
-    let rows = match work.segments.is_empty() {
-        true => stored_group(&run, &Group::of(work), None).await?,
-        false => assembled(&run, work, None).await?,
+    let rows = match (work.route, work.segments.is_empty()) {
+        (Route::Local, _) if work.is_decoded() => {
+            let batch_rows = run.context.session_config().batch_size();
+            stream::iter(hits(work, &run.input).batches(batch_rows)).boxed()
+        }
+        (_, true) => stored_group(&run, &Group::of(work), None).await?,
+        (_, false) => assembled(&run, work, None).await?,
     };
     let work_here = Arc::clone(&run.work_here);
     let rows = rows.inspect_ok(move |batch| work_here.rows(batch.num_rows()));

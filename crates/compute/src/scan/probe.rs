@@ -56,12 +56,21 @@ pub(super) fn begin_probes(scan: &ScanPlan) {
 
 async fn probe(source: RemoteSource, size: u64, rates: Arc<Mutex<StorageRates>>) {
     let started = Instant::now();
+    let under_way = UnderWay(rates);
     for bytes in READS {
         let range: Range<u64> = 0..bytes.min(size);
-        let is_over = started.elapsed() >= TIME_MAX || rates.lock().knows_link();
+        let is_over = started.elapsed() >= TIME_MAX || under_way.0.lock().knows_link();
         if is_over || source.read(&[range]).await.is_err() {
-            break;
+            return;
         }
     }
-    rates.lock().end_probe();
+}
+
+/// A probe, until it ends in any way.
+struct UnderWay(Arc<Mutex<StorageRates>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.lock().end_probe();
+    }
 }

@@ -10,6 +10,7 @@ use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use async_trait::async_trait;
 use bytes::Bytes;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -31,7 +32,7 @@ use crate::model::{Outstanding, StorageRates, Transfer};
 use crate::query::{QueryContext, ScanMetrics};
 
 /// Stored bytes of one object, through its node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RemoteSource {
     object: Arc<PlannedObject>,
     origin: Origin,
@@ -71,37 +72,47 @@ impl RangeSource for RemoteSource {
         &self.object.entry
     }
 
+    /// With a window, each request is a task of its own: a permit, which others wait for, must not be held by a future that
+    /// nobody polls because its reader is not asked for more, as reads ahead of text are.
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
         let mut read = Vec::with_capacity(ranges.len());
         for ranges in ranges.chunks(RANGES_MAX) {
-            let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-            let room = match &self.window {
-                Some(window) => window.enter(bytes).await,
-                None => None,
+            let Some(window) = self.window.clone() else {
+                read.extend(self.request(ranges).await?);
+                continue;
             };
-            let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
-            self.metrics.bytes_to_storage.add(prost_len(&ticket));
-            self.metrics.requests.add(1);
-            let came = AtomicU64::new(0);
-            let count = |bytes| {
-                came.fetch_add(bytes, Ordering::Relaxed);
-                self.metrics.bytes_from_storage.add(bytes as usize);
-            };
-            let started = Instant::now();
-            read.extend(fetch(&self.object.node, &self.object.entry, &ticket, ranges, count).await?);
-            let took = started.elapsed();
-            self.metrics.time_network.add_duration(took);
-            // Under a token, the transfer may have waited for its turn.
-            if self.pushback.is_none() && self.object.node.capabilities().crosses_link {
-                let bytes = came.load(Ordering::Relaxed);
-                self.rates.lock().transferred(Transfer { bytes, ended: Instant::now(), took });
-            }
-            if let Some(room) = room {
-                drop(room);
-                // The read that was woken by this begins before anything is decoded: its task waits for this thread, and no
-                // other may take it over.
-                tokio::task::yield_now().await;
-            }
+            let (this, ranges) = (self.clone(), ranges.to_vec());
+            let task = SpawnedTask::spawn(async move {
+                let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+                let _room = window.enter(bytes).await;
+                this.request(&ranges).await
+            });
+            let failed = |error| NodeError::new(ErrorKind::Internal, format!("the task of a read failed: {error}"));
+            read.extend(task.join().await.map_err(failed)??);
+        }
+        Ok(read)
+    }
+}
+
+impl RemoteSource {
+    /// At most [`RANGES_MAX`] ranges, now.
+    async fn request(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
+        let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
+        self.metrics.bytes_to_storage.add(prost_len(&ticket));
+        self.metrics.requests.add(1);
+        let came = AtomicU64::new(0);
+        let count = |bytes| {
+            came.fetch_add(bytes, Ordering::Relaxed);
+            self.metrics.bytes_from_storage.add(bytes as usize);
+        };
+        let started = Instant::now();
+        let read = fetch(&self.object.node, &self.object.entry, &ticket, ranges, count).await?;
+        let took = started.elapsed();
+        self.metrics.time_network.add_duration(took);
+        // Under a token, the transfer may have waited for its turn.
+        if self.pushback.is_none() && self.object.node.capabilities().crosses_link {
+            let bytes = came.load(Ordering::Relaxed);
+            self.rates.lock().transferred(Transfer { bytes, ended: Instant::now(), took });
         }
         Ok(read)
     }

@@ -36,11 +36,14 @@ pub(super) struct Routing {
 
 /// Routes every partition, and takes its segments from the cache.
 pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
+    let model = &scan.query().resources().model;
     let costing = Costing::new(scan);
     let mut taken = Taken::new(&scan.query().resources().cache, metrics);
-    let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken);
+    // No other query spends it meanwhile.
+    let credit_s = if scan.is_routed_by_model() { model.credit.lock().take() } else { 0.0 };
+    let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken, credit_s);
     if let Some(Estimates { chosen, without_cache, .. }) = &estimates {
-        scan.query().resources().model.credit.lock().count(*without_cache, *chosen);
+        model.credit.lock().count(credit_s, *without_cache, *chosen);
     }
     let (accesses, answers) = taken.into_accesses();
     let mut requests = requests.into_iter();
@@ -77,8 +80,9 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
 /// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
 /// nothing is admitted, counted or pinned.
 pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates>) {
+    let resources = scan.query().resources();
     let Decision { routed, estimates, .. } =
-        decide(scan, &Costing::new(scan), &mut Seen(&scan.query().resources().cache));
+        decide(scan, &Costing::new(scan), &mut Seen(&resources.cache), resources.model.credit.lock().seconds());
     let count = |route| routed.iter().filter(|routed| routed.choice.route() == route).count();
     let routes = Route::ALL.into_iter().map(|route| (route, count(route))).filter(|(_, count)| *count > 0);
     (routes.collect(), estimates)
@@ -117,7 +121,7 @@ struct Routed {
 ///                       the fragment may run there and may reduce -> pushdown
 ///                       it may not ---------------------------------> pullup
 /// ```
-fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -> Decision {
+fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, credit_s: f64) -> Decision {
     let Requests { segments: mut requests, answers } = match scan.settings().mode.caches() {
         true => requests(scan, costing),
         false => Requests::default(),
@@ -140,7 +144,6 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -
                 let decoded = candidate.decoded();
                 candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &decoded));
             }
-            let credit_s = scan.query().resources().model.credit.lock().seconds();
             let (preferences, estimates) = auto::choose(costing, &candidates, credit_s);
             (preferences, Some(estimates))
         }
@@ -152,7 +155,7 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments) -
     };
     let wanted: Vec<bool> = preferences.iter().zip(&candidates).filter_map(of_cache).collect();
     let mut admitted = match wanted.contains(&true) {
-        true => segments.admit(&requests, &wanted, scan.is_routed_by_model()),
+        true => segments.admit(&requests, &wanted),
         false => vec![false; wanted.len()],
     }
     .into_iter();
@@ -205,13 +208,19 @@ fn keep_answers(scan: &ScanPlan, answers: &[Vec<SegmentRequest>], routed: &mut [
     // One of a bitmap is put together by both sides.
     let is_made_here = |routed: &Routed| matches!(routed.choice, Choice::Local | Choice::Load | Choice::Pullup);
     let pushed = routed.iter().filter(|routed| is_pushed(routed)).count();
+    let small = scan.query().resources().cache.limit() / SMALL_ANSWER_SHARE;
     let at_first = match share_requests(pushed, scan.settings().partitions_in_flight) {
         true => 0,
-        false => scan.query().resources().cache.limit() / SMALL_ANSWER_SHARE,
+        false => small,
     };
     let mut wanted = vec![];
     for ((answer, routed), uses) in answers.iter().zip(routed).zip(segments.uses(answers)) {
-        let bytes_max = if uses > 0 { usize::MAX } else { at_first };
+        let bytes_max = match routed.choice {
+            // It takes little time to make it again.
+            Choice::Local => small,
+            _ if uses > 0 => usize::MAX,
+            _ => at_first,
+        };
         let fits = answer.iter().all(|request| request.bytes <= bytes_max);
         let keeps = bytes_max > 0 && fits && (is_pushed(routed) || uses > 0 && is_made_here(routed));
         routed.answer_bytes_max = if keeps { bytes_max } else { 0 };
@@ -321,7 +330,8 @@ fn requests(scan: &ScanPlan, costing: &Costing<'_>) -> Requests {
                 let (object, decoding) = (Arc::clone(key), Decoding::of(decodings));
                 let kind = SegmentKind::Answer(Arc::clone(digest));
                 let key = SegmentKey { object, partition: partition.range, kind, decoding };
-                answers.push(vec![SegmentRequest { key, bytes, miss_seconds, stored: None }]);
+                let columns = scan.columns().len();
+                answers.push(vec![SegmentRequest { key, bytes, miss_seconds, columns, stored: None }]);
             }
             let miss = costing.miss(object, partition);
             let kept = Kept::of(representations, costing, object, partition);
@@ -381,12 +391,16 @@ impl<'a> Kept<'a> {
         let saves = self.costing.fetching_share(self.object, self.partition, column);
         let stored = StoredSize { bytes: StoredColumn::bytes_of(stored_bytes, self.row_groups), saves };
         match self.representations {
-            CachedRepresentations::Decoded => SegmentRequest { key: decoded, bytes, miss_seconds, stored: None },
-            CachedRepresentations::Both => SegmentRequest { key: decoded, bytes, miss_seconds, stored: Some(stored) },
+            CachedRepresentations::Decoded => {
+                SegmentRequest { key: decoded, bytes, miss_seconds, columns: 1, stored: None }
+            }
+            CachedRepresentations::Both => {
+                SegmentRequest { key: decoded, bytes, miss_seconds, columns: 1, stored: Some(stored) }
+            }
             CachedRepresentations::Stored => {
                 let key = decoded.in_representation(Representation::Stored).unwrap_or(decoded);
                 let StoredSize { bytes, saves } = stored;
-                SegmentRequest { key, bytes, miss_seconds: miss_seconds * saves, stored: None }
+                SegmentRequest { key, bytes, miss_seconds: miss_seconds * saves, columns: 1, stored: None }
             }
         }
     }

@@ -137,7 +137,9 @@ impl Drop for ScanRun {
         let here_s = Some(of(computed_ns) as f64 / 1e9).filter(|seconds| *seconds > 0.0);
         let seen = Seen { here_s, ..Seen::default() };
         resources.experience.observe(self.shape, self.statistics, (&[], of(rows)), seen);
-        resources.model.decoded(self.shape.table(), of(decoded_bytes), Duration::from_nanos(of(decoded_ns)));
+        let is_text = matches!(self.format, FileFormat::Csv(_));
+        let took = Duration::from_nanos(of(decoded_ns));
+        resources.model.decoded(self.shape.table(), is_text, of(decoded_bytes), took);
     }
 }
 
@@ -432,7 +434,7 @@ fn places(works: &[Work]) -> Vec<Place> {
 }
 
 /// The columns of a partition that is all cached.
-fn hits(work: Work, schema: &SchemaRef) -> Columns {
+pub(super) fn hits(work: Work, schema: &SchemaRef) -> Columns {
     let hit = |access| match access {
         Access::Hit(segment) => Some(segment),
         Access::Decode { .. } | Access::Load(_) | Access::Missing => None,

@@ -20,9 +20,8 @@ pub(super) trait Segments {
     /// Per group, how often its least used segment was asked for before.
     fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64>;
 
-    /// Per group, whether all its segments that are not cached are admitted (Algorithm 1), of those that are `wanted`. If
-    /// `lasting`, only for segments that were worth less before this access.
-    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool], lasting: bool) -> Vec<bool>;
+    /// Per group, whether all its segments that are not cached are admitted (Algorithm 1), of those that are `wanted`.
+    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool>;
 
     /// Makes room for the decoded columns of groups that are decoded from stored bytes in the cache, of those that are
     /// `wanted`, where it pays to keep them so.
@@ -69,11 +68,8 @@ impl Segments for Taken<'_> {
         self.cache.uses(groups).into_iter().map(|uses| uses.saturating_sub(1)).collect()
     }
 
-    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool], lasting: bool) -> Vec<bool> {
-        let evicted = match lasting {
-            true => self.cache.admit_lasting(groups, &mut self.accesses, wanted),
-            false => self.cache.admit(groups, &mut self.accesses, wanted),
-        };
+    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
+        let evicted = self.cache.admit(groups, &mut self.accesses, wanted);
         self.metrics.segments_evicted.add(evicted);
         let whole = |group: &Vec<Access>| !group.iter().any(|access| matches!(access, Access::Missing));
         self.accesses.iter().zip(wanted).map(|(group, wanted)| *wanted && whole(group)).collect()
@@ -112,11 +108,8 @@ impl Segments for Seen<'_> {
         self.0.uses(groups)
     }
 
-    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool], lasting: bool) -> Vec<bool> {
-        match lasting {
-            true => self.0.would_admit_lasting(groups, wanted),
-            false => self.0.would_admit(groups, wanted),
-        }
+    fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
+        self.0.would_admit(groups, wanted)
     }
 
     fn promote(&mut self, _: &[Vec<SegmentRequest>], _: &[bool]) {}

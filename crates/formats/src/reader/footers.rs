@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool};
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
@@ -223,12 +224,18 @@ impl Footers {
         if let Some(footer) = slot.get(pages) {
             return Ok(footer);
         }
-        let _only_one = slot.loading.lock().await;
-        if let Some(footer) = slot.get(pages) {
-            return Ok(footer);
-        }
-        let loaded = self.load(source, pages, slot.get(false)).await?;
-        self.put_into(&key, &slot, loaded)
+        // A task of its own: others wait for the lock, and whoever asked may not be polled until its rows are wanted.
+        let (this, source) = (self.clone(), Arc::clone(source));
+        let task = SpawnedTask::spawn(async move {
+            let _only_one = slot.loading.lock().await;
+            if let Some(footer) = slot.get(pages) {
+                return Ok(footer);
+            }
+            let loaded = this.load(&source, pages, slot.get(false)).await?;
+            this.put_into(&key, &slot, loaded)
+        });
+        let failed = |error| NodeError::new(ErrorKind::Internal, format!("the task of a footer failed: {error}"));
+        task.join().await.map_err(failed)?
     }
 
     /// Keeps a footer that was decoded elsewhere.
