@@ -12,8 +12,8 @@ use crate::model::{Cost, Credit, Load, Options, balance};
 /// made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice as much as knowing
 /// the future).
 const UNKNOWN_SHARE: f64 = Credit::SHARE;
-/// Share by which loads that are paid from [`Credit`] may lengthen one scan.
-const KNOWN_SHARE: f64 = 0.3;
+/// Share by which loads that are paid from [`Credit`] may lengthen one scan: at most to twice its time.
+const KNOWN_SHARE: f64 = 1.0;
 
 /// Seconds that a scan is expected to take, for `EXPLAIN`.
 #[derive(Debug, Clone, Default)]
