@@ -115,7 +115,7 @@ mod tests {
         let fast = balance(&empty(1e9, 1.0), &partitions);
         let pulled = fast.choices.iter().filter(|choice| **choice == 1).count();
         assert!((9..=11).contains(&pulled), "{fast:?}");
-        assert!(fast.load.seconds() < 1.2, "{}", fast.load.seconds());
+        assert!(fast.load.seconds() < 1.5, "{}", fast.load.seconds());
     }
 
     #[test]

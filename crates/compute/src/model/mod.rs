@@ -20,4 +20,4 @@ pub(crate) use cost::{Capacity, Cost, Load};
 pub(crate) use credit::Credit;
 pub(crate) use link::Transfer;
 pub(crate) use runtime_model::RuntimeModel;
-pub(crate) use storage_rates::{Outstanding, StorageRates};
+pub(crate) use storage_rates::{Outstanding, StorageRates, UnderWay};

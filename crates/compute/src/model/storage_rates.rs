@@ -71,6 +71,24 @@ impl Drop for Outstanding {
     }
 }
 
+/// A transfer over a link, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct UnderWay<'a>(&'a Mutex<StorageRates>);
+
+impl<'a> UnderWay<'a> {
+    /// One more over the link to the storage of `rates`.
+    pub(crate) fn new(rates: &'a Mutex<StorageRates>) -> Self {
+        rates.lock().link.begin();
+        Self(rates)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.lock().link.end();
+    }
+}
+
 impl Default for StorageRates {
     fn default() -> Self {
         Self {

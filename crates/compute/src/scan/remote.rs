@@ -28,7 +28,7 @@ use thermocline_storage::{Content, wire_bytes};
 use super::arrow_message::ArrowMessages;
 use super::window::Window;
 use crate::index::Indexes;
-use crate::model::{Outstanding, StorageRates, Transfer};
+use crate::model::{Outstanding, StorageRates, Transfer, UnderWay};
 use crate::query::{QueryContext, ScanMetrics};
 
 /// Stored bytes of one object, through its node.
@@ -105,9 +105,11 @@ impl RemoteSource {
             came.fetch_add(bytes, Ordering::Relaxed);
             self.metrics.bytes_from_storage.add(bytes as usize);
         };
+        let under_way = UnderWay::new(&self.rates);
         let started = Instant::now();
         let read = fetch(&self.object.node, &self.object.entry, &ticket, ranges, count).await?;
         let took = started.elapsed();
+        drop(under_way);
         self.metrics.time_network.add_duration(took);
         // Under a token, the transfer may have waited for its turn.
         if self.pushback.is_none() && self.object.node.capabilities().crosses_link {
