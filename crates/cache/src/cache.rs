@@ -29,6 +29,10 @@ pub struct SegmentRequest {
     pub stored: Option<StoredSize>,
 }
 
+/// Columns that find no room although others might, after which [`SegmentCache::promote`] looks for none: each may have looked
+/// at all segments, while every query waits.
+const REFUSALS_MAX: usize = 8;
+
 /// A column's stored bytes, as something to keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoredSize {
@@ -217,8 +221,8 @@ impl SegmentCache {
         self.locked(|state| {
             let before = state.counters.evictions;
             let mut last = LastObject::default();
-            // A column of no higher rank that takes no less room will not find it either.
-            let mut refused: Option<(Rank, usize)> = None;
+            // A column of no higher rank that takes no less room than one of these will not find it either.
+            let mut refused: Vec<(Rank, usize)> = vec![];
             let groups = groups.iter().zip(accesses).zip(wanted).filter(|(_, wanted)| **wanted);
             for (request, access) in groups.flat_map(|((requests, accesses), _)| requests.iter().zip(accesses)) {
                 let (Access::Hit(pin), Some(form)) = (&*access, Form::stored(request)) else { continue };
@@ -235,7 +239,8 @@ impl SegmentCache {
                     continue;
                 }
                 let rank = state.step_rank(slot, request, form);
-                if refused.is_some_and(|(refused, bytes)| rank <= refused && request.bytes >= bytes) {
+                let is_refused = |(refused, bytes): &(Rank, usize)| rank <= *refused && request.bytes >= *bytes;
+                if refused.len() >= REFUSALS_MAX || refused.iter().any(is_refused) {
                     continue;
                 }
                 if state.make_room(request.bytes, rank) {
@@ -247,7 +252,7 @@ impl SegmentCache {
                         other => replaced.extend([Access::Hit(stored), other]),
                     }
                 } else {
-                    refused = Some((rank, request.bytes));
+                    refused.push((rank, request.bytes));
                 }
             }
             (state.counters.evictions - before) as usize

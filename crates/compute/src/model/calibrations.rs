@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use thermocline_storage::NodeClient;
@@ -14,8 +14,9 @@ use tokio::sync::OnceCell;
 use super::calibration::{Calibration, CalibrationFile, CalibrationFileError, HereIdentity, NodeIdentity};
 use super::runtime_model::RuntimeModel;
 
-/// Longest wait for a storage to say what it is.
+/// Longest wait for a storage to say what it is, and time after which one that did not is asked again.
 const STATUS_WAIT: Duration = Duration::from_secs(2);
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// Whether a calibration is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Calibrations {
     set_aside: AtomicBool,
     /// By storage and format.
     checked: Mutex<HashMap<(String, String), Checked>>,
+    /// Until when a storage is not asked: another plan has asked it, or it did not answer.
+    asked: Mutex<HashMap<(String, String), Instant>>,
 }
 
 impl Calibrations {
@@ -110,8 +113,8 @@ impl Calibrations {
         self.set_aside.store(true, Ordering::Relaxed);
     }
 
-    /// Has the model begin with what was measured of `node`, once, if `node` and this side are what they were.
-    /// A storage that does not answer is asked again by the next plan.
+    /// Has the model begin with what was measured of `node`, once, if `node` and this side are what they were. A storage that
+    /// does not answer is asked again a minute later; plans that come meanwhile do not wait for it.
     pub(crate) async fn seed(&self, node: &NodeClient, model: &RuntimeModel) {
         if self.set_aside.load(Ordering::Relaxed) {
             return;
@@ -120,7 +123,7 @@ impl Calibrations {
             self.records.read().iter().filter(|record| record.node == node.label()).cloned().collect();
         for record in of_node {
             let checked = Arc::clone(self.checked.lock().entry(key(&record)).or_default());
-            if checked.initialized() {
+            if checked.initialized() || !self.may_ask(&record) {
                 continue;
             }
             let asked = checked.get_or_try_init(|| async {
@@ -135,6 +138,18 @@ impl Calibrations {
                 tracing::debug!(node = node.label(), "calibration not checked: {error}");
             }
         }
+    }
+
+    /// Whether to ask for the storage of `record` now; nobody else does for a while.
+    fn may_ask(&self, record: &Calibration) -> bool {
+        let now = Instant::now();
+        let mut asked = self.asked.lock();
+        let key = key(record);
+        let may_ask = asked.get(&key).is_none_or(|until| *until <= now);
+        if may_ask {
+            asked.insert(key, now + ASKED_AGAIN);
+        }
+        may_ask
     }
 
     /// How `node` and this side differ from what they were.
@@ -174,6 +189,7 @@ mod tests {
     use thermocline_storage::{NodeConfig, Root, StorageNode};
 
     use super::super::calibration::{CALIBRATION_FILE, calibration};
+    use super::super::runtime_model::Decoding;
     use super::*;
 
     fn node(directory: &Path, slots: usize) -> NodeClient {
@@ -198,8 +214,9 @@ mod tests {
         let rates = model.rates(client.label(), true, (1, false));
         assert_eq!(rates, calibration("").rates);
         assert!(!model.storage(client.label()).lock().begin_probe(), "the link is known");
-        assert_eq!(model.decoding_s_per_byte(1, false), 0.5e-8);
-        assert_ne!(model.decoding_s_per_byte(1, true), 0.5e-8, "text was not measured");
+        let decoding = |is_text| model.decoding_s_per_byte(Decoding { table: 1, is_text, is_kept: true });
+        assert_eq!(decoding(false), 0.5e-8);
+        assert_ne!(decoding(true), 0.5e-8, "text was not measured");
 
         let changed = Calibrations::open(Some(directory.path()));
         let model = RuntimeModel::default();

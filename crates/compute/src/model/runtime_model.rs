@@ -13,17 +13,29 @@ use super::storage_rates::StorageRates;
 
 /// Tables of which reading is remembered.
 const TABLES_MAX: usize = 10_000;
-/// Seconds of a core that decoding takes, until it was measured: per byte in memory of Parquet (700 MB/s), which is new
-/// memory in a cache that is being filled, and per byte of text (500 MB/s).
-const PARQUET_S_PER_BYTE: f64 = 1.0 / 700e6;
+/// Seconds of a core that decoding takes, until it was measured: per byte in memory of Parquet, 1400 MB/s batch by batch and
+/// 700 MB/s for columns that are kept, each in new memory; and per byte of text, 500 MB/s.
+const PARQUET_S_PER_BYTE: f64 = 1.0 / 1400e6;
+const PARQUET_KEPT_S_PER_BYTE: f64 = 1.0 / 700e6;
 const TEXT_S_PER_BYTE: f64 = 1.0 / 500e6;
+
+/// What is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Decoding {
+    /// Of which table.
+    pub(crate) table: u64,
+    /// Whether it is text.
+    pub(crate) is_text: bool,
+    /// Whether the columns are kept, rather than used batch by batch.
+    pub(crate) is_kept: bool,
+}
 
 /// Rates by which the router estimates. All are shared by the queries of a database, and corrected by each.
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeModel {
     storages: RwLock<HashMap<String, Arc<Mutex<StorageRates>>>>,
-    /// Seconds of a core per byte, by table and whether it is text: in memory, or of text.
-    decoding: Mutex<HashMap<(u64, bool), Estimate>>,
+    /// Seconds of a core per byte: in memory, or of text.
+    decoding: Mutex<HashMap<Decoding, Estimate>>,
     /// The same for tables of which nothing was read yet.
     assumed: Mutex<Assumed>,
     /// Time that loads may take.
@@ -34,12 +46,13 @@ pub(crate) struct RuntimeModel {
 #[derive(Debug)]
 struct Assumed {
     parquet: f64,
+    parquet_kept: f64,
     text: f64,
 }
 
 impl Default for Assumed {
     fn default() -> Self {
-        Self { parquet: PARQUET_S_PER_BYTE, text: TEXT_S_PER_BYTE }
+        Self { parquet: PARQUET_S_PER_BYTE, parquet_kept: PARQUET_KEPT_S_PER_BYTE, text: TEXT_S_PER_BYTE }
     }
 }
 
@@ -52,13 +65,17 @@ impl RuntimeModel {
         Arc::clone(self.storages.write().entry(label.to_owned()).or_default())
     }
 
-    /// Seconds of a core that decoding a byte of a table takes: one in memory, or one of text.
-    pub(crate) fn decoding_s_per_byte(&self, table: u64, is_text: bool) -> f64 {
-        if let Some(known) = self.decoding.lock().get(&(table, is_text)) {
+    /// Seconds of a core that decoding a byte takes: one in memory, or one of text.
+    pub(crate) fn decoding_s_per_byte(&self, decoding: Decoding) -> f64 {
+        if let Some(known) = self.decoding.lock().get(&decoding) {
             return known.value();
         }
         let assumed = self.assumed.lock();
-        if is_text { assumed.text } else { assumed.parquet }
+        match decoding {
+            Decoding { is_text: true, .. } => assumed.text,
+            Decoding { is_kept: true, .. } => assumed.parquet_kept,
+            Decoding { is_kept: false, .. } => assumed.parquet,
+        }
     }
 
     /// Begins with what was measured before of a storage, and of reading here.
@@ -67,13 +84,16 @@ impl RuntimeModel {
         let mut assumed = self.assumed.lock();
         match calibration.is_text() {
             true => assumed.text = calibration.rates.decode_s_per_byte,
-            false => assumed.parquet = calibration.rates.decode_s_per_byte,
+            false => {
+                assumed.parquet_kept = calibration.rates.decode_s_per_byte;
+                assumed.parquet = assumed.parquet.min(assumed.parquet_kept);
+            }
         }
     }
 
     /// Rates of a storage as queries have shown them so far, and of reading `table` here.
     pub(crate) fn rates(&self, label: &str, crosses_link: bool, (table, is_text): (u64, bool)) -> Rates {
-        let decode_s_per_byte = self.decoding_s_per_byte(table, is_text);
+        let decode_s_per_byte = self.decoding_s_per_byte(Decoding { table, is_text, is_kept: true });
         let rates = self.storage(label);
         let mut rates = rates.lock();
         rates.settle();
@@ -86,15 +106,15 @@ impl RuntimeModel {
         }
     }
 
-    /// Learns that decoding so many bytes of a table, in memory or of text, took so long.
-    pub(crate) fn decoded(&self, table: u64, is_text: bool, bytes: u64, took: Duration) {
+    /// Learns that decoding so many bytes, in memory or of text, took so long.
+    pub(crate) fn decoded(&self, decoding: Decoding, bytes: u64, took: Duration) {
         if bytes == 0 {
             return;
         }
         let mut known = self.decoding.lock();
-        if known.len() >= TABLES_MAX && !known.contains_key(&(table, is_text)) {
+        if known.len() >= TABLES_MAX && !known.contains_key(&decoding) {
             known.clear();
         }
-        known.entry((table, is_text)).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
+        known.entry(decoding).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
     }
 }

@@ -113,7 +113,7 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
         Some((positions, batches)) if positions == missing => batches,
         _ => {
             let source = with_kept(run.source(&object, pushback), &kept, vec![]);
-            run.segments(source, &object, &partition, &missing)?
+            run.segments(source, &object, &partition, &missing, false)?
         }
     };
     let beside = Beside {
@@ -196,7 +196,7 @@ async fn load(
     source: Arc<dyn RangeSource>,
 ) -> Result<Loaded> {
     let positions: Vec<usize> = tickets.iter().map(|(position, _)| *position).collect();
-    let mut stored = run.segments(source, object, partition, &positions)?;
+    let mut stored = run.segments(source, object, partition, &positions, true)?;
     let expected = |position: usize| run.columns.get(position).map_or(0, |column| partition.memory_bytes(*column));
     let mut loading: Vec<Loading> =
         tickets.into_iter().map(|(position, ticket)| Loading::new(position, ticket, expected(position))).collect();

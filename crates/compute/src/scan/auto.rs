@@ -111,7 +111,7 @@ pub(super) fn choose(
 fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
     let Candidate { object, partition, .. } = candidate;
     let missing = candidate.missing();
-    let here = costing.fetched(object, partition, &missing, &candidate.stored());
+    let here = costing.fetched(object, partition, (&missing, &candidate.stored()), candidate.uses_cache);
     let local = costing.local(partition);
     let there = match candidate.otherwise() {
         Choice::Pullup => None,

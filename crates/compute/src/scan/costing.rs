@@ -10,7 +10,7 @@ use thermocline_pushdown::{FileFormat, Fragment};
 
 use super::scan_plan::ScanPlan;
 use crate::learning::{Expected, Observed, Place};
-use crate::model::{Capacity, Cost, Load, RuntimeModel};
+use crate::model::{Capacity, Cost, Decoding, Load, RuntimeModel};
 
 /// Seconds of a core that a fragment takes for a row, until it has run: for any; for each aggregate and for grouping, of the
 /// rows that pass its filter. That of the filter is [`PREDICATE_S`] for each of its terms.
@@ -66,7 +66,9 @@ pub(super) struct Costing<'a> {
     predicates: usize,
     /// Seconds of a core that the fragment takes for a row, as far as can be told from its operators.
     row_s: f64,
+    /// Seconds of a core for a byte that is decoded: batch by batch, and for a column that is kept.
     decoding_s_per_byte: f64,
+    keeping_s_per_byte: f64,
     /// The storages of the partitions, and their positions by label.
     storages: Vec<Known>,
     positions: HashMap<&'a str, usize>,
@@ -114,6 +116,8 @@ impl<'a> Costing<'a> {
                 storages.len() - 1
             });
         }
+        let table = scan.shape().table();
+        let decoding = |is_kept| resources.model.decoding_s_per_byte(Decoding { table, is_text, is_kept });
         let predicates = scan.fragment().predicate().map_or(0, |predicate| split_conjunction(predicate).len());
         let row_s = ROW_S + predicates as f64 * PREDICATE_S + expected.selectivity * aggregates_s(scan.fragment());
         Self {
@@ -122,7 +126,8 @@ impl<'a> Costing<'a> {
             row_s,
             observed: resources.experience.observed(scan.shape(), expected, None),
             predicates,
-            decoding_s_per_byte: resources.model.decoding_s_per_byte(scan.shape().table(), is_text),
+            decoding_s_per_byte: decoding(false),
+            keeping_s_per_byte: decoding(true),
             storages,
             positions,
             cores: (cores / resources.admission.running().max(1) as f64).max(1.0),
@@ -172,18 +177,19 @@ impl<'a> Costing<'a> {
     }
 
     /// The fragment here, after the columns at `missing` positions of the table were fetched, and decoded together with
-    /// those at `stored` positions, whose stored bytes are in memory.
+    /// those at `stored` positions, whose stored bytes are in memory; all to be `kept`, or none.
     pub(super) fn fetched(
         &self,
         object: &PlannedObject,
         partition: &Partition,
-        missing: &[usize],
-        stored: &[usize],
+        (missing, stored): (&[usize], &[usize]),
+        kept: bool,
     ) -> Cost {
+        let s_per_byte = if kept { self.keeping_s_per_byte } else { self.decoding_s_per_byte };
         let bytes = if missing.is_empty() { 0.0 } else { partition.stored_bytes(missing) as f64 };
         let link_bytes = if object.node.capabilities().crosses_link { bytes } else { 0.0 };
         let decoding_s = [missing, stored].into_iter().filter(|columns| !columns.is_empty());
-        let decoding_s: f64 = decoding_s.map(|columns| self.decoding_s(partition, columns)).sum();
+        let decoding_s: f64 = decoding_s.map(|columns| partition.decoding_bytes(columns) as f64 * s_per_byte).sum();
         // Both ends of a link on this machine take its cores.
         let ends = if object.node.capabilities().shares_cores { 2.0 } else { 1.0 };
         let transfer_s = link_bytes * TRANSFER_S_PER_BYTE * ends;
@@ -222,7 +228,7 @@ impl<'a> Costing<'a> {
 
     /// The partition if nothing of it were cached.
     pub(super) fn without_cache(&self, object: &PlannedObject, partition: &Partition) -> Cost {
-        let fetched = self.fetched(object, partition, self.scan.columns(), &[]);
+        let fetched = self.fetched(object, partition, (self.scan.columns(), &[]), false);
         match self.scan.may_push(object) && self.scan.fragment().reduces() {
             true => {
                 let pushed = self.pushed(object, partition, Some(&fetched));

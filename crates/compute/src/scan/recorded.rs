@@ -35,7 +35,7 @@ fn recorded(
     segments: &[SegmentRequest],
 ) -> RecordedPartition<String> {
     let columns = scan.columns();
-    let fetched = costing.fetched(object, partition, columns, &[]);
+    let fetched = costing.fetched(object, partition, (columns, &[]), true);
     let pushes = scan.may_push(object) && scan.fragment().reduces();
     let pushed = pushes.then(|| costing.pushed(object, partition, None));
     let local = costing.seconds(object, &costing.local(partition));
@@ -45,7 +45,7 @@ fn recorded(
     let segment = |(request, column): (&SegmentRequest, &usize)| {
         let stored_bytes = partition.stored_bytes(&[*column]);
         let seconds = |missing: &[usize], stored: &[usize]| {
-            let cost = costing.fetched(object, partition, missing, stored);
+            let cost = costing.fetched(object, partition, (missing, stored), true);
             (costing.seconds(object, &cost) - local).max(0.0)
         };
         let load_seconds = seconds(&[*column], &[]);

@@ -10,7 +10,6 @@ use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use async_trait::async_trait;
 use bytes::Bytes;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -72,8 +71,6 @@ impl RangeSource for RemoteSource {
         &self.object.entry
     }
 
-    /// With a window, each request is a task of its own: a permit, which others wait for, must not be held by a future that
-    /// nobody polls because its reader is not asked for more, as reads ahead of text are.
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
         let mut read = Vec::with_capacity(ranges.len());
         for ranges in ranges.chunks(RANGES_MAX) {
@@ -82,13 +79,10 @@ impl RangeSource for RemoteSource {
                 continue;
             };
             let (this, ranges) = (self.clone(), ranges.to_vec());
-            let task = SpawnedTask::spawn(async move {
-                let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-                let _room = window.enter(bytes).await;
-                this.request(&ranges).await
-            });
+            let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+            let request = window.run(bytes, async move { this.request(&ranges).await });
             let failed = |error| NodeError::new(ErrorKind::Internal, format!("the task of a read failed: {error}"));
-            read.extend(task.join().await.map_err(failed)??);
+            read.extend(request.await.map_err(failed)??);
         }
         Ok(read)
     }

@@ -36,6 +36,7 @@ use super::scan_plan::ScanPlan;
 use super::window::Windows;
 use super::work::Work;
 use crate::learning::{Expected, Place, Seen, Shape};
+use crate::model::Decoding;
 use crate::query::{QueryContext, RunningScan, ScanMetrics};
 use crate::settings::WireCompression;
 
@@ -111,9 +112,17 @@ pub(super) struct WorkHere {
     /// Rows that the fragment was given, and the time that it took for them.
     rows: AtomicU64,
     computed_ns: AtomicU64,
-    /// Bytes that were decoded ([`Partition::decoding_bytes`]), and the time that it took.
-    decoded_bytes: AtomicU64,
-    decoded_ns: AtomicU64,
+    /// What was decoded batch by batch.
+    decoded: Decoded,
+    /// What was decoded to be kept.
+    kept: Decoded,
+}
+
+/// Bytes that were decoded ([`Partition::decoding_bytes`]), and the time that it took.
+#[derive(Debug, Default)]
+struct Decoded {
+    bytes: AtomicU64,
+    took_ns: AtomicU64,
 }
 
 impl WorkHere {
@@ -131,15 +140,17 @@ impl WorkHere {
 impl Drop for ScanRun {
     /// Learns how fast this side was.
     fn drop(&mut self) {
-        let WorkHere { rows, computed_ns, decoded_bytes, decoded_ns } = self.work_here.as_ref();
+        let WorkHere { rows, computed_ns, decoded, kept } = self.work_here.as_ref();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let resources = self.query.resources();
         let here_s = Some(of(computed_ns) as f64 / 1e9).filter(|seconds| *seconds > 0.0);
         let seen = Seen { here_s, ..Seen::default() };
         resources.experience.observe(self.shape, self.statistics, (&[], of(rows)), seen);
-        let is_text = matches!(self.format, FileFormat::Csv(_));
-        let took = Duration::from_nanos(of(decoded_ns));
-        resources.model.decoded(self.shape.table(), is_text, of(decoded_bytes), took);
+        let (table, is_text) = (self.shape.table(), matches!(self.format, FileFormat::Csv(_)));
+        for (Decoded { bytes, took_ns }, is_kept) in [(decoded, false), (kept, true)] {
+            let decoding = Decoding { table, is_text, is_kept };
+            resources.model.decoded(decoding, of(bytes), Duration::from_nanos(of(took_ns)));
+        }
     }
 }
 
@@ -342,19 +353,20 @@ impl ScanRun {
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
-        self.read(source, object, partition, positions, predicate, &self.context)
+        self.read((source, object, partition), positions, predicate, &self.context, false)
     }
 
     /// All rows of columns `positions`, in batches of [`CHUNK_ROWS`]: what stands beside cached
-    /// columns, or is going to be cached.
+    /// columns, or is going to be cached (`kept`).
     pub(super) fn segments(
         &self,
         source: Arc<dyn RangeSource>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
         positions: &[usize],
+        kept: bool,
     ) -> Result<Batches> {
-        self.read(source, object, partition, positions, None, &self.segment_context)
+        self.read((source, object, partition), positions, None, &self.segment_context, kept)
     }
 
     /// Where the stored bytes of each of the columns `positions` are in the object; none in text.
@@ -379,28 +391,32 @@ impl ScanRun {
 
     fn read(
         &self,
-        source: Arc<dyn RangeSource>,
-        object: &Arc<PlannedObject>,
-        partition: &Arc<Partition>,
+        (source, object, partition): (Arc<dyn RangeSource>, &Arc<PlannedObject>, &Arc<Partition>),
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
         context: &Arc<TaskContext>,
+        kept: bool,
     ) -> Result<Batches> {
         self.metrics.columns_scanned.add(positions.len());
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };
         let batches = self.reader(object, source).stream(partition.range, &options, context)?;
-        let (time, work_here) = (self.metrics.time_decode.clone(), Arc::clone(&self.work_here));
+        let time = self.metrics.time_decode.clone();
+        let decoded_ns: Arc<AtomicU64> = Arc::default();
+        let counted = Arc::clone(&decoded_ns);
         let batches = PollTime::new(batches, move |decoded: Duration| {
             time.add_duration(decoded);
-            work_here.decoded_ns.fetch_add(decoded.as_nanos() as u64, Ordering::Relaxed);
+            counted.fetch_add(decoded.as_nanos() as u64, Ordering::Relaxed);
         });
         let work_here = Arc::clone(&self.work_here);
         let decoding_bytes = partition.decoding_bytes(&options.columns);
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
-            work_here.decoded_bytes.fetch_add(decoding_bytes, Ordering::Relaxed);
+            // The bytes of a partition of which not all was read are not known.
+            let Decoded { bytes, took_ns } = if kept { &work_here.kept } else { &work_here.decoded };
+            bytes.fetch_add(decoding_bytes, Ordering::Relaxed);
+            took_ns.fetch_add(decoded_ns.load(Ordering::Relaxed), Ordering::Relaxed);
             if let Some(found) = statistics {
                 let found: Vec<_> = std::mem::take(&mut *found.lock());
                 found.iter().for_each(|column| partition.learn(column));

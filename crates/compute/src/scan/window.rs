@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::common::runtime::SpawnedTask;
 use parking_lot::Mutex;
 use thermocline_catalog::PlannedObject;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
 
 use crate::model::{RuntimeModel, StorageRates};
 
@@ -60,8 +62,25 @@ impl Window {
         Self { permits: Arc::new(Semaphore::new(permits as usize)), permits_max: permits }
     }
 
+    /// Runs a read of so many bytes once it has room, in a task of its own: others wait for that room, and it must not be
+    /// held by a future that nobody polls because its reader is not asked for more, as reads ahead of text are.
+    ///
+    /// # Errors
+    /// If the task failed.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        bytes: u64,
+        read: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let task = SpawnedTask::spawn(async move {
+            let _room = self.enter(bytes).await;
+            read.await
+        });
+        task.join().await
+    }
+
     /// Waits until a read of so many bytes has room, which it has until the permit is dropped.
-    pub(super) async fn enter(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    async fn enter(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         if bytes <= SMALL {
             return None;
         }
@@ -74,6 +93,8 @@ impl Window {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::time::Duration;
 
     use futures::FutureExt;
 
@@ -91,6 +112,21 @@ mod tests {
         assert!(window.enter(SMALL).now_or_never().unwrap().is_none());
         drop(first);
         assert!(third.now_or_never().unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn reads_that_nobody_polls_any_more_hold_up_no_other() {
+        let window = Window::new(&StorageRates::default());
+        let read = || Box::pin(window.clone().run(1 << 40, tokio::time::sleep(Duration::from_millis(5))));
+        let mut ahead = [read(), read(), read()];
+        for begun in &mut ahead {
+            assert!(begun.as_mut().now_or_never().is_none());
+        }
+        let wanted = tokio::time::timeout(Duration::from_secs(60), read()).await;
+        assert!(wanted.unwrap().is_ok());
+        for begun in ahead {
+            assert!(begun.await.is_ok());
+        }
     }
 
     #[tokio::test]
