@@ -224,6 +224,15 @@ impl Link {
         }
     }
 
+    /// If the bandwidth is not known yet, takes what the periods so far have told.
+    pub(super) fn conclude(&mut self) {
+        if self.bytes_per_s.is_observed() || self.periods.bytes == 0 {
+            return;
+        }
+        let (least, most) = std::mem::take(&mut self.periods).bounds(self.delay());
+        self.bytes_per_s.observe((least * most.min(FIRST_FACTOR_MAX * least)).sqrt());
+    }
+
     fn end_period(&mut self) {
         let Some(period) = self.period.take() else { return };
         self.ended = Some(period.until);
@@ -245,8 +254,7 @@ impl Link {
         if !self.bytes_per_s.is_observed() {
             let is_close = together.took >= FIRST_TIME_MIN && most <= FIRST_SPREAD_MAX * least;
             if is_close || together.bytes >= FIRST_BYTES {
-                self.periods = Achieved::default();
-                self.bytes_per_s.observe((least * most.min(FIRST_FACTOR_MAX * least)).sqrt());
+                self.conclude();
             }
             return;
         }

@@ -11,8 +11,8 @@ use super::link::{Link, Transfer};
 
 /// Fragments at once that are assumed until some have run.
 const SLOTS: f64 = 2.0;
-/// Probes of a link at most: on a busy machine, one may tell little.
-const PROBES_MAX: u32 = 8;
+/// Probes of a link, after which what they have told is taken as it is: on a busy machine, one may tell little.
+const PROBES_MAX: u32 = 2;
 /// Weight of the newest answer in the share that is pushed back.
 const WEIGHT: f64 = 0.1;
 /// Expected seconds of a fragment that tells how fast a storage is: smaller ones tell what each takes beside its rows.
@@ -118,6 +118,10 @@ impl StorageRates {
     /// Ends what [`StorageRates::begin_probe`] has begun.
     pub(crate) fn end_probe(&mut self) {
         self.is_probed = false;
+        if self.probes >= PROBES_MAX {
+            self.settle();
+            self.link.conclude();
+        }
     }
 
     /// Begins with what was measured before.
