@@ -29,8 +29,12 @@ pub struct SegmentRequest {
     pub stored: Option<StoredSize>,
 }
 
-/// Columns that find no room although others might, after which [`SegmentCache::promote`] looks for none: each may have looked
-/// at all segments, while every query waits.
+/// Bytes that an answer counts as, at least: its place in the index, its key and its arrays' descriptions. Of a table with
+/// many partitions, a filter that selects nothing has as many answers without rows.
+const ANSWER_BYTES_MIN: usize = 1 << 10;
+
+/// Columns that find no room although others might, after which [`SegmentCache::promote`] looks for none: each may have
+/// looked at all segments, while every query waits.
 const REFUSALS_MAX: usize = 8;
 
 /// A column's stored bytes, as something to keep.
@@ -428,7 +432,9 @@ impl SegmentCache {
         if !matches!(held, Access::Missing) || state.room() < signed(form.bytes) {
             return held;
         }
-        let load = Arc::new(Load::new(Arc::downgrade(self), slot, form.representation));
+        let is_answer = state.slots.get(slot).is_some_and(|slot| slot.key.kind.fragment().is_some());
+        let bytes_min = if is_answer { ANSWER_BYTES_MIN } else { 0 };
+        let load = Arc::new(Load::new(Arc::downgrade(self), slot, form.representation, bytes_min));
         state.begin_load(&load, form.bytes);
         Access::Load(LoadShare { load })
     }

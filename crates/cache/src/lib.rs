@@ -62,6 +62,6 @@ pub use load::{Claim, LoadShare, LoadTicket, Pending};
 pub use policy::{
     Belady, Candidate, FREQUENCY_HALF_LIFE, Gdsf, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policies, policy_named,
 };
-pub use segment::{ANSWER_BYTES_MIN, PinnedSegment};
+pub use segment::PinnedSegment;
 pub use state::REMEMBERED_MAX;
 pub use stored::StoredColumn;

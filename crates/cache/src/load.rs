@@ -18,6 +18,8 @@ pub(crate) struct Load {
     cache: Weak<SegmentCache>,
     pub(crate) slot: SlotId,
     representation: Representation,
+    /// Bytes that the segment counts as, at least.
+    bytes_min: usize,
     /// Whether a query has claimed the load.
     claimed: AtomicBool,
     done: watch::Sender<Progress>,
@@ -32,9 +34,14 @@ enum Progress {
 }
 
 impl Load {
-    pub(crate) fn new(cache: Weak<SegmentCache>, slot: SlotId, representation: Representation) -> Self {
+    pub(crate) fn new(
+        cache: Weak<SegmentCache>,
+        slot: SlotId,
+        representation: Representation,
+        bytes_min: usize,
+    ) -> Self {
         let done = watch::Sender::new(Progress::Underway);
-        Self { cache, slot, representation, claimed: AtomicBool::new(false), done }
+        Self { cache, slot, representation, bytes_min, claimed: AtomicBool::new(false), done }
     }
 }
 
@@ -100,19 +107,14 @@ impl LoadTicket {
         self.finish(Contents::Decoded(chunks.into_boxed_slice()))
     }
 
-    /// The same for an answer, which may have no rows: it counts for what the cache keeps beside these, at least.
-    pub fn complete_answer(self, mut chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
-        chunks.retain(|chunk| !chunk.is_empty());
-        self.finish(Contents::Answer(chunks.into_boxed_slice()))
-    }
-
     /// The same for a column's stored bytes.
     pub fn complete_stored(self, column: StoredColumn) -> (PinnedSegment, bool) {
         self.finish(Contents::Stored(column))
     }
 
     fn finish(self, contents: Contents) -> (PinnedSegment, bool) {
-        let segment = Arc::new(Segment::new(contents, Weak::clone(&self.load.cache), self.load.slot));
+        let segment =
+            Arc::new(Segment::new(contents, self.load.bytes_min, Weak::clone(&self.load.cache), self.load.slot));
         let pinned = PinnedSegment::new(Arc::clone(&segment));
         let kept = self.load.cache.upgrade().is_some_and(|cache| cache.complete(&self.load, &segment));
         // Waiters get the column even if the cache has no room for it: they requested it.

@@ -9,20 +9,14 @@ use crate::slots::SlotId;
 use crate::stored::StoredColumn;
 use crate::{SegmentCache, column_bytes};
 
-/// Bytes that an answer takes at least: its place in the cache's index, its key and its arrays' descriptions. Of a table with
-/// many partitions, a filter that selects nothing has as many answers without rows.
-pub const ANSWER_BYTES_MIN: usize = 1 << 10;
-
 /// What a segment holds.
 #[derive(Debug)]
 pub(crate) enum Contents {
-    /// A column in the chunks in which it was decoded.
+    /// A column or an answer in the chunks in which it was decoded.
     ///
     /// It stays in chunks because operators that buffer batches (a sort, a join's build side) are charged for every
     /// buffer that a batch refers to, whole: batches cut from one large array would each cost as much as the column.
     Decoded(Box<[ArrayRef]>),
-    /// An answer, likewise.
-    Answer(Box<[ArrayRef]>),
     /// A column as it is stored.
     Stored(StoredColumn),
 }
@@ -30,7 +24,7 @@ pub(crate) enum Contents {
 impl Contents {
     fn rows(&self) -> usize {
         match self {
-            Self::Decoded(chunks) | Self::Answer(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
+            Self::Decoded(chunks) => chunks.iter().map(|chunk| chunk.len()).sum(),
             Self::Stored(column) => column.rows(),
         }
     }
@@ -39,7 +33,6 @@ impl Contents {
     fn bytes(&self) -> usize {
         match self {
             Self::Decoded(chunks) => column_bytes(chunks),
-            Self::Answer(chunks) => column_bytes(chunks).max(ANSWER_BYTES_MIN),
             Self::Stored(column) => column.bytes(),
         }
     }
@@ -50,7 +43,7 @@ impl Contents {
 pub(crate) struct Segment {
     contents: Contents,
     pub(crate) rows: usize,
-    /// Memory that the contents keep alive.
+    /// Memory that the contents keep alive, or the least that the segment counts as.
     pub(crate) bytes: usize,
     /// Twice the number of readers, plus one if the last of them must report its end to the cache.
     readers: AtomicUsize,
@@ -64,8 +57,9 @@ const READER: usize = 2;
 const REPORTS: usize = 1;
 
 impl Segment {
-    pub(crate) fn new(contents: Contents, cache: Weak<SegmentCache>, slot: SlotId) -> Self {
-        Self { rows: contents.rows(), bytes: contents.bytes(), contents, readers: AtomicUsize::new(0), cache, slot }
+    pub(crate) fn new(contents: Contents, bytes_min: usize, cache: Weak<SegmentCache>, slot: SlotId) -> Self {
+        let bytes = contents.bytes().max(bytes_min);
+        Self { rows: contents.rows(), bytes, contents, readers: AtomicUsize::new(0), cache, slot }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -105,7 +99,7 @@ impl PinnedSegment {
     /// [stored bytes](PinnedSegment::stored).
     pub fn chunks(&self) -> &[ArrayRef] {
         match &self.segment.contents {
-            Contents::Decoded(chunks) | Contents::Answer(chunks) => chunks,
+            Contents::Decoded(chunks) => chunks,
             Contents::Stored(_) => &[],
         }
     }
@@ -113,7 +107,7 @@ impl PinnedSegment {
     /// Its stored bytes; `None` if it is decoded.
     pub fn stored(&self) -> Option<&StoredColumn> {
         match &self.segment.contents {
-            Contents::Decoded(_) | Contents::Answer(_) => None,
+            Contents::Decoded(_) => None,
             Contents::Stored(column) => Some(column),
         }
     }

@@ -91,22 +91,56 @@ impl SqlFile {
     }
 
     fn replace(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-        let aside = self.path.with_extension("sql.tmp");
-        let written = (|| {
-            let mut file = File::create(&aside)?;
-            write(&mut file)?;
-            file.sync_all()?;
-            fs::rename(&aside, &self.path)?;
-            match self.path.parent() {
-                Some(directory) => File::open(directory)?.sync_all(),
-                None => Ok(()),
-            }
-        })();
-        written.map_err(|error| self.failed(&error))
+        replace_file(&self.path, write).map_err(|error| self.failed(&error))
     }
 
     fn failed(&self, error: &io::Error) -> DataFusionError {
         // Its kind is what a caller goes by: a full disk is no defect.
         io::Error::new(error.kind(), format!("{}: {error}", self.path.display())).into()
+    }
+}
+
+/// Replaces the file at `path` by what `write` writes: aside, in a file of the same name with `.tmp` behind it, synced and
+/// renamed, so that a crash leaves the old file or the new one.
+///
+/// # Errors
+/// If the directory cannot be written, or those of `write`; then the old file stays, and nothing beside it.
+pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".tmp");
+    let renamed = (|| {
+        let mut file = File::create(&aside)?;
+        write(&mut file)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)
+    })();
+    if renamed.is_err() {
+        // What made writing fail may keep it from going as well; the next write begins it anew.
+        let _ = fs::remove_file(&aside);
+    }
+    renamed?;
+    match path.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_file_and_nothing_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = SqlFile::catalog(directory.path()).unwrap();
+        file.write(["SELECT 1;".to_owned()]).unwrap();
+        let before = file.read().unwrap();
+        let failed = replace_file(file.path(), |aside| {
+            aside.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(file.read().unwrap(), before);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

@@ -27,7 +27,7 @@ mod unread;
 
 pub use definition::{TableDefinition, declared_time_zone, quote_name};
 pub use external_table::ExternalTable;
-pub use files::SqlFile;
+pub use files::{SqlFile, replace_file};
 pub use location::{Location, Nodes};
 pub use locations::AllowedLocations;
 pub use partition::{Partition, PlannedObject};

@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use thermocline_storage::NodeClient;
-use tokio::sync::OnceCell;
 
 use super::calibration::{Calibration, CalibrationFile, CalibrationFileError, HereIdentity, NodeIdentity};
 use super::runtime_model::RuntimeModel;
@@ -29,8 +27,14 @@ pub enum CalibrationState {
     Refused(String),
 }
 
-/// A storage that was asked what it is: how it has changed since it was calibrated; empty if it has not.
-type Checked = Arc<OnceCell<Vec<String>>>;
+/// What became of asking a storage what it is.
+#[derive(Debug)]
+enum Check {
+    /// Not to be asked before then: another plan has asked it, or it did not answer.
+    NotBefore(Instant),
+    /// How it has changed since it was calibrated; empty if it has not.
+    Done(Vec<String>),
+}
 
 /// Calibrations of the storages of a database.
 #[derive(Debug, Default)]
@@ -43,9 +47,7 @@ pub struct Calibrations {
     /// Whether the model begins without them from now on.
     set_aside: AtomicBool,
     /// By storage and format.
-    checked: Mutex<HashMap<(String, String), Checked>>,
-    /// Until when a storage is not asked: another plan has asked it, or it did not answer.
-    asked: Mutex<HashMap<(String, String), Instant>>,
+    checks: Mutex<HashMap<(String, String), Check>>,
 }
 
 impl Calibrations {
@@ -67,11 +69,11 @@ impl Calibrations {
     /// All of them, with their states.
     pub fn all(&self) -> Vec<(Calibration, CalibrationState)> {
         let records = self.records.read().clone();
-        let checked = self.checked.lock();
-        let state = |record: &Calibration| match checked.get(&key(record)).and_then(|checked| checked.get()) {
-            None => CalibrationState::Unchecked,
-            Some(changes) if changes.is_empty() => CalibrationState::Used,
-            Some(changes) => CalibrationState::Refused(changes.join(", ")),
+        let checks = self.checks.lock();
+        let state = |record: &Calibration| match checks.get(&key(record)) {
+            None | Some(Check::NotBefore(_)) => CalibrationState::Unchecked,
+            Some(Check::Done(changes)) if changes.is_empty() => CalibrationState::Used,
+            Some(Check::Done(changes)) => CalibrationState::Refused(changes.join(", ")),
         };
         records.into_iter().map(|record| (record.clone(), state(&record))).collect()
     }
@@ -122,32 +124,33 @@ impl Calibrations {
         let of_node: Vec<Calibration> =
             self.records.read().iter().filter(|record| record.node == node.label()).cloned().collect();
         for record in of_node {
-            let checked = Arc::clone(self.checked.lock().entry(key(&record)).or_default());
-            if checked.initialized() || !self.may_ask(&record) {
+            if !self.may_ask(&record) {
                 continue;
             }
-            let asked = checked.get_or_try_init(|| async {
-                let changes = self.changes(&record, node).await?;
-                match changes.is_empty() {
-                    true => model.seed(&record),
-                    false => self.warn(&record, &changes),
+            match self.changes(&record, node).await {
+                Ok(changes) => {
+                    match changes.is_empty() {
+                        true => model.seed(&record),
+                        false => self.warn(&record, &changes),
+                    }
+                    self.checks.lock().insert(key(&record), Check::Done(changes));
                 }
-                Ok::<_, String>(changes)
-            });
-            if let Err(error) = asked.await {
-                tracing::debug!(node = node.label(), "calibration not checked: {error}");
+                Err(error) => tracing::debug!(node = node.label(), "calibration not checked: {error}"),
             }
         }
     }
 
-    /// Whether to ask for the storage of `record` now; nobody else does for a while.
+    /// Whether to ask the storage of `record` now; nobody else does for a while.
     fn may_ask(&self, record: &Calibration) -> bool {
         let now = Instant::now();
-        let mut asked = self.asked.lock();
-        let key = key(record);
-        let may_ask = asked.get(&key).is_none_or(|until| *until <= now);
+        let mut checks = self.checks.lock();
+        let may_ask = match checks.get(&key(record)) {
+            None => true,
+            Some(Check::NotBefore(then)) => *then <= now,
+            Some(Check::Done(_)) => false,
+        };
         if may_ask {
-            asked.insert(key, now + ASKED_AGAIN);
+            checks.insert(key(record), Check::NotBefore(now + ASKED_AGAIN));
         }
         may_ask
     }
@@ -189,7 +192,8 @@ mod tests {
     use thermocline_storage::{NodeConfig, Root, StorageNode};
 
     use super::super::calibration::{CALIBRATION_FILE, calibration};
-    use super::super::runtime_model::Decoding;
+    use super::super::runtime_model::DecodeKind;
+    use super::super::storage_rates::Probe;
     use super::*;
 
     fn node(directory: &Path, slots: usize) -> NodeClient {
@@ -213,8 +217,8 @@ mod tests {
         assert_eq!(reopened.all()[0].1, CalibrationState::Used);
         let rates = model.rates(client.label(), true, (1, false));
         assert_eq!(rates, calibration("").rates);
-        assert!(!model.storage(client.label()).lock().begin_probe(), "the link is known");
-        let decoding = |is_text| model.decoding_s_per_byte(Decoding { table: 1, is_text, is_kept: true });
+        assert!(Probe::begin(&model.storage(client.label())).is_none(), "the link is known");
+        let decoding = |is_text| model.decoding_s_per_byte(DecodeKind { table: 1, is_text, is_kept: true });
         assert_eq!(decoding(false), 0.5e-8);
         assert_ne!(decoding(true), 0.5e-8, "text was not measured");
 
@@ -222,7 +226,7 @@ mod tests {
         let model = RuntimeModel::default();
         changed.seed(&node(directory.path(), 4), &model).await;
         assert_eq!(changed.all()[0].1, CalibrationState::Refused("pushdown slots 3 -> 4".into()));
-        assert!(model.storage(client.label()).lock().begin_probe(), "nothing is known");
+        assert!(Probe::begin(&model.storage(client.label())).is_some(), "nothing is known");
     }
 
     #[test]

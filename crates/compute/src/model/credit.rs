@@ -34,7 +34,8 @@ impl Credit {
         std::mem::take(&mut self.seconds)
     }
 
-    /// Counts a query that had `had` seconds of credit, of `taken` seconds, that would have been one of `without` without a cache.
+    /// Counts a query of `taken` seconds that took `had` seconds of credit before, and would have been one of `without`
+    /// seconds without a cache.
     pub(crate) fn count(&mut self, had: f64, without: f64, taken: f64) {
         let seconds = self.seconds + had + without * (1.0 + Self::SHARE) - taken;
         if seconds.is_finite() {

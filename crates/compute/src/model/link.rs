@@ -118,9 +118,8 @@ impl Achieved {
 struct Period {
     began: Instant,
     until: Instant,
-    bytes: u64,
-    transfers: u32,
-    each: Duration,
+    /// Sums over its transfers, without the time, which is the period's.
+    transfers: Achieved,
 }
 
 impl Period {
@@ -129,8 +128,7 @@ impl Period {
     }
 
     fn achieved(&self) -> Achieved {
-        let Self { bytes, transfers, each, .. } = *self;
-        Achieved { bytes, took: self.length(), transfers, each }
+        Achieved { took: self.length(), ..self.transfers }
     }
 }
 
@@ -190,17 +188,16 @@ impl Link {
             Some(before) if began < before => (before, share_after(before, (began, ended), bytes)),
             _ => (began, bytes),
         };
+        let each = ended.saturating_duration_since(began);
+        let one = Achieved { bytes, took: Duration::ZERO, transfers: 1, each };
         match &mut self.period {
             Some(period) if began <= period.until => {
                 period.until = period.until.max(ended);
-                period.bytes += bytes;
-                period.transfers = period.transfers.saturating_add(1);
-                period.each += ended.saturating_duration_since(began);
+                period.transfers = period.transfers.plus(one);
             }
             _ => {
                 self.end_period();
-                let each = ended.saturating_duration_since(began);
-                self.period = Some(Period { began, until: began.max(ended), bytes, transfers: 1, each });
+                self.period = Some(Period { began, until: began.max(ended), transfers: one });
             }
         }
         if self.period.as_ref().is_some_and(|period| period.length() >= PERIOD_MAX) {

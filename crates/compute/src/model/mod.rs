@@ -19,5 +19,5 @@ pub use calibrations::{CalibrationState, Calibrations};
 pub(crate) use cost::{Capacity, Cost, Load};
 pub(crate) use credit::Credit;
 pub(crate) use link::Transfer;
-pub(crate) use runtime_model::{Decoding, RuntimeModel};
-pub(crate) use storage_rates::{Outstanding, StorageRates, UnderWay};
+pub(crate) use runtime_model::{DecodeKind, RuntimeModel};
+pub(crate) use storage_rates::{Outstanding, Probe, StorageRates, UnderWay};

@@ -21,7 +21,7 @@ const TEXT_S_PER_BYTE: f64 = 1.0 / 500e6;
 
 /// What is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Decoding {
+pub(crate) struct DecodeKind {
     /// Of which table.
     pub(crate) table: u64,
     /// Whether it is text.
@@ -35,7 +35,7 @@ pub(crate) struct Decoding {
 pub(crate) struct RuntimeModel {
     storages: RwLock<HashMap<String, Arc<Mutex<StorageRates>>>>,
     /// Seconds of a core per byte: in memory, or of text.
-    decoding: Mutex<HashMap<Decoding, Estimate>>,
+    decoding: Mutex<HashMap<DecodeKind, Estimate>>,
     /// The same for tables of which nothing was read yet.
     assumed: Mutex<Assumed>,
     /// Time that loads may take.
@@ -66,15 +66,15 @@ impl RuntimeModel {
     }
 
     /// Seconds of a core that decoding a byte takes: one in memory, or one of text.
-    pub(crate) fn decoding_s_per_byte(&self, decoding: Decoding) -> f64 {
-        if let Some(known) = self.decoding.lock().get(&decoding) {
+    pub(crate) fn decoding_s_per_byte(&self, kind: DecodeKind) -> f64 {
+        if let Some(known) = self.decoding.lock().get(&kind) {
             return known.value();
         }
         let assumed = self.assumed.lock();
-        match decoding {
-            Decoding { is_text: true, .. } => assumed.text,
-            Decoding { is_kept: true, .. } => assumed.parquet_kept,
-            Decoding { is_kept: false, .. } => assumed.parquet,
+        match kind {
+            DecodeKind { is_text: true, .. } => assumed.text,
+            DecodeKind { is_kept: true, .. } => assumed.parquet_kept,
+            DecodeKind { is_kept: false, .. } => assumed.parquet,
         }
     }
 
@@ -93,7 +93,7 @@ impl RuntimeModel {
 
     /// Rates of a storage as queries have shown them so far, and of reading `table` here.
     pub(crate) fn rates(&self, label: &str, crosses_link: bool, (table, is_text): (u64, bool)) -> Rates {
-        let decode_s_per_byte = self.decoding_s_per_byte(Decoding { table, is_text, is_kept: true });
+        let decode_s_per_byte = self.decoding_s_per_byte(DecodeKind { table, is_text, is_kept: true });
         let rates = self.storage(label);
         let mut rates = rates.lock();
         rates.settle();
@@ -107,14 +107,14 @@ impl RuntimeModel {
     }
 
     /// Learns that decoding so many bytes, in memory or of text, took so long.
-    pub(crate) fn decoded(&self, decoding: Decoding, bytes: u64, took: Duration) {
+    pub(crate) fn decoded(&self, kind: DecodeKind, bytes: u64, took: Duration) {
         if bytes == 0 {
             return;
         }
         let mut known = self.decoding.lock();
-        if known.len() >= TABLES_MAX && !known.contains_key(&decoding) {
+        if known.len() >= TABLES_MAX && !known.contains_key(&kind) {
             known.clear();
         }
-        known.entry(decoding).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
+        known.entry(kind).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
     }
 }

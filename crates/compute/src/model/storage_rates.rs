@@ -89,6 +89,40 @@ impl Drop for UnderWay<'_> {
     }
 }
 
+/// A probe of a link, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Probe(Arc<Mutex<StorageRates>>);
+
+impl Probe {
+    /// Begins one over the link to the storage of `rates`, unless the link is known, another one is under way, or there
+    /// were enough.
+    pub(crate) fn begin(rates: &Arc<Mutex<StorageRates>>) -> Option<Self> {
+        let mut known = rates.lock();
+        let begins = !known.knows_link() && !known.is_probed && known.probes < PROBES_MAX;
+        begins.then(|| {
+            known.probes += 1;
+            known.is_probed = true;
+            Self(Arc::clone(rates))
+        })
+    }
+
+    /// Whether nothing is left to find out.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.lock().knows_link()
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        let mut known = self.0.lock();
+        known.is_probed = false;
+        if known.probes >= PROBES_MAX {
+            known.settle();
+            known.link.conclude();
+        }
+    }
+}
+
 impl Default for StorageRates {
     fn default() -> Self {
         Self {
@@ -105,25 +139,6 @@ impl Default for StorageRates {
 }
 
 impl StorageRates {
-    /// Whether to probe the link: nothing is known of it, nobody is about to, and not many have tried.
-    pub(crate) fn begin_probe(&mut self) -> bool {
-        let begins = !self.knows_link() && !self.is_probed && self.probes < PROBES_MAX;
-        if begins {
-            self.probes += 1;
-            self.is_probed = true;
-        }
-        begins
-    }
-
-    /// Ends what [`StorageRates::begin_probe`] has begun.
-    pub(crate) fn end_probe(&mut self) {
-        self.is_probed = false;
-        if self.probes >= PROBES_MAX {
-            self.settle();
-            self.link.conclude();
-        }
-    }
-
     /// Begins with what was measured before.
     pub(super) fn seed(&mut self, rates: &Rates) {
         if let (Some(bytes_per_s), Some(round_trip_s)) = (rates.bytes_per_s, rates.round_trip_s) {
@@ -139,7 +154,7 @@ impl StorageRates {
     }
 
     /// Whether bytes have moved, so that the bandwidth is known.
-    pub(crate) fn knows_link(&mut self) -> bool {
+    fn knows_link(&mut self) -> bool {
         self.settle();
         self.link.bytes_per_s().is_observed()
     }

@@ -80,7 +80,8 @@ impl Keeping {
     /// The answer is complete.
     pub(super) fn complete(self, metrics: &ScanMetrics) {
         if let Some(loading) = self.loading {
-            metrics.segments_admitted.add(usize::from(loading.complete_answer(self.chunks)));
+            let (_, kept) = loading.complete(self.chunks);
+            metrics.segments_admitted.add(usize::from(kept));
         }
     }
 }

@@ -10,7 +10,7 @@ use thermocline_pushdown::{FileFormat, Fragment};
 
 use super::scan_plan::ScanPlan;
 use crate::learning::{Expected, Observed, Place};
-use crate::model::{Capacity, Cost, Decoding, Load, RuntimeModel};
+use crate::model::{Capacity, Cost, DecodeKind, Load, RuntimeModel};
 
 /// Seconds of a core that a fragment takes for a row, until it has run: for any; for each aggregate and for grouping, of the
 /// rows that pass its filter. That of the filter is [`PREDICATE_S`] for each of its terms.
@@ -117,7 +117,7 @@ impl<'a> Costing<'a> {
             });
         }
         let table = scan.shape().table();
-        let decoding = |is_kept| resources.model.decoding_s_per_byte(Decoding { table, is_text, is_kept });
+        let decoding = |is_kept| resources.model.decoding_s_per_byte(DecodeKind { table, is_text, is_kept });
         let predicates = scan.fragment().predicate().map_or(0, |predicate| split_conjunction(predicate).len());
         let row_s = ROW_S + predicates as f64 * PREDICATE_S + expected.selectivity * aggregates_s(scan.fragment());
         Self {

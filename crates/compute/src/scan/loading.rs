@@ -44,11 +44,6 @@ impl Loading {
         true
     }
 
-    /// Hands the chunks of an answer over; says whether they stay.
-    pub(super) fn complete_answer(self, chunks: Vec<ArrayRef>) -> bool {
-        self.ticket.complete_answer(chunks).1
-    }
-
     /// Hands its chunks over; says whether they stay.
     pub(super) fn complete(self, chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
         self.ticket.complete(chunks)

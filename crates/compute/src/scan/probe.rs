@@ -5,13 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use thermocline_catalog::PlannedObject;
 use thermocline_formats::RangeSource;
 
 use super::remote::RemoteSource;
 use super::scan_plan::ScanPlan;
-use crate::model::StorageRates;
+use crate::model::Probe;
 use crate::query::ScanMetrics;
 
 /// Bytes of the reads, one after the other: the very first tells the round trip.
@@ -22,9 +21,9 @@ const TIME_MAX: Duration = Duration::from_millis(25);
 const OBJECT_BYTES_MIN: u64 = 64 << 10;
 
 /// Begins to read some stored bytes from each storage over whose link few have come yet, until the model knows it: about
-/// 30 ms and 200 KiB in each of the first two queries at 50 Mbit/s, 25 ms at 1 Gbit/s. It begins with the plan, while cores are free, and nobody waits for it: as long as
-/// a link is unknown it is taken to be slow, and little is asked of it. A read that fails leaves it unknown; the query itself
-/// will meet the failure.
+/// 30 ms and 200 KiB in each of the first two queries at 50 Mbit/s, 25 ms at 1 Gbit/s. It begins with the plan, while cores
+/// are free, and nobody waits for it: as long as a link is unknown it is taken to be slow, and little is asked of it. A read
+/// that fails leaves it unknown; the query itself will meet the failure.
 pub(super) fn begin_probes(scan: &ScanPlan) {
     if !scan.is_routed_by_model() {
         return;
@@ -44,33 +43,25 @@ pub(super) fn begin_probes(scan: &ScanPlan) {
     }
     for (label, object) in largest {
         let rates = scan.query().resources().model.storage(label);
-        if object.entry.size >= OBJECT_BYTES_MIN && rates.lock().begin_probe() {
-            let metrics = ScanMetrics::new();
-            scan.query().register(metrics.clone(), 0);
-            let source = RemoteSource::new(object, scan.query(), &metrics, None, None);
-            // It ends by itself, soon.
-            tokio::spawn(probe(source, object.entry.size, rates));
+        if object.entry.size < OBJECT_BYTES_MIN {
+            continue;
         }
+        let Some(under_way) = Probe::begin(&rates) else { continue };
+        let metrics = ScanMetrics::new();
+        scan.query().register(metrics.clone(), 0);
+        let source = RemoteSource::new(object, scan.query(), &metrics, None, None);
+        // It ends by itself, soon.
+        tokio::spawn(probe(source, object.entry.size, under_way));
     }
 }
 
-async fn probe(source: RemoteSource, size: u64, rates: Arc<Mutex<StorageRates>>) {
+async fn probe(source: RemoteSource, size: u64, under_way: Probe) {
     let started = Instant::now();
-    let under_way = UnderWay(rates);
     for bytes in READS {
         let range: Range<u64> = 0..bytes.min(size);
-        let is_over = started.elapsed() >= TIME_MAX || under_way.0.lock().knows_link();
+        let is_over = started.elapsed() >= TIME_MAX || under_way.is_over();
         if is_over || source.read(&[range]).await.is_err() {
             return;
         }
-    }
-}
-
-/// A probe, until it ends in any way.
-struct UnderWay(Arc<Mutex<StorageRates>>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.lock().end_probe();
     }
 }

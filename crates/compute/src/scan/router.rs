@@ -204,10 +204,7 @@ fn promote(requests: &[Vec<SegmentRequest>], routed: &[Routed], segments: &mut d
 /// first time, nobody knows whether it comes back: a small answer of storage is kept, unless there are so many partitions
 /// that neighbours are asked for together and have one answer.
 fn keep_answers(scan: &ScanPlan, answers: &[Vec<SegmentRequest>], routed: &mut [Routed], segments: &mut dyn Segments) {
-    let is_pushed = |routed: &Routed| matches!(routed.choice, Choice::Pushdown);
-    // One of a bitmap is put together by both sides.
-    let is_made_here = |routed: &Routed| matches!(routed.choice, Choice::Local | Choice::Load | Choice::Pullup);
-    let pushed = routed.iter().filter(|routed| is_pushed(routed)).count();
+    let pushed = routed.iter().filter(|routed| matches!(routed.choice, Choice::Pushdown)).count();
     let small = scan.query().resources().cache.limit() / SMALL_ANSWER_SHARE;
     let at_first = match share_requests(pushed, scan.settings().partitions_in_flight) {
         true => 0,
@@ -215,14 +212,15 @@ fn keep_answers(scan: &ScanPlan, answers: &[Vec<SegmentRequest>], routed: &mut [
     };
     let mut wanted = vec![];
     for ((answer, routed), uses) in answers.iter().zip(routed).zip(segments.uses(answers)) {
-        let bytes_max = match routed.choice {
+        let bytes_max = match (&routed.choice, uses) {
+            (Choice::Pushdown, 0) => at_first,
+            (Choice::Pushdown | Choice::Load | Choice::Pullup, 1..) => usize::MAX,
             // It takes little time to make it again.
-            Choice::Local => small,
-            _ if uses > 0 => usize::MAX,
-            _ => at_first,
+            (Choice::Local, 1..) => small,
+            // That of a bitmap is put together by both sides.
+            (Choice::Local | Choice::Load | Choice::Pullup, 0) | (Choice::Bitmap(_) | Choice::Answered, _) => 0,
         };
-        let fits = answer.iter().all(|request| request.bytes <= bytes_max);
-        let keeps = bytes_max > 0 && fits && (is_pushed(routed) || uses > 0 && is_made_here(routed));
+        let keeps = bytes_max > 0 && answer.iter().all(|request| request.bytes <= bytes_max);
         routed.answer_bytes_max = if keeps { bytes_max } else { 0 };
         wanted.push(keeps);
     }
@@ -390,17 +388,14 @@ impl<'a> Kept<'a> {
         let stored_bytes = self.partition.stored_bytes(&[column]) as usize;
         let saves = self.costing.fetching_share(self.object, self.partition, column);
         let stored = StoredSize { bytes: StoredColumn::bytes_of(stored_bytes, self.row_groups), saves };
+        let request = SegmentRequest { key: decoded, bytes, miss_seconds, columns: 1, stored: None };
         match self.representations {
-            CachedRepresentations::Decoded => {
-                SegmentRequest { key: decoded, bytes, miss_seconds, columns: 1, stored: None }
-            }
-            CachedRepresentations::Both => {
-                SegmentRequest { key: decoded, bytes, miss_seconds, columns: 1, stored: Some(stored) }
-            }
+            CachedRepresentations::Decoded => request,
+            CachedRepresentations::Both => SegmentRequest { stored: Some(stored), ..request },
             CachedRepresentations::Stored => {
-                let key = decoded.in_representation(Representation::Stored).unwrap_or(decoded);
+                let key = request.key.in_representation(Representation::Stored).unwrap_or(request.key);
                 let StoredSize { bytes, saves } = stored;
-                SegmentRequest { key, bytes, miss_seconds: miss_seconds * saves, columns: 1, stored: None }
+                SegmentRequest { key, bytes, miss_seconds: miss_seconds * saves, ..request }
             }
         }
     }

@@ -36,7 +36,7 @@ use super::scan_plan::ScanPlan;
 use super::window::Windows;
 use super::work::Work;
 use crate::learning::{Expected, Place, Seen, Shape};
-use crate::model::Decoding;
+use crate::model::DecodeKind;
 use crate::query::{QueryContext, RunningScan, ScanMetrics};
 use crate::settings::WireCompression;
 
@@ -148,8 +148,8 @@ impl Drop for ScanRun {
         resources.experience.observe(self.shape, self.statistics, (&[], of(rows)), seen);
         let (table, is_text) = (self.shape.table(), matches!(self.format, FileFormat::Csv(_)));
         for (Decoded { bytes, took_ns }, is_kept) in [(decoded, false), (kept, true)] {
-            let decoding = Decoding { table, is_text, is_kept };
-            resources.model.decoded(decoding, of(bytes), Duration::from_nanos(of(took_ns)));
+            let kind = DecodeKind { table, is_text, is_kept };
+            resources.model.decoded(kind, of(bytes), Duration::from_nanos(of(took_ns)));
         }
     }
 }

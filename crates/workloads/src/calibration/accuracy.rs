@@ -63,12 +63,16 @@ impl Choices {
         let choice = modes.iter().min_by(|(_, a), (_, b)| a.total_cmp(b));
         let best = modes.iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
         let (Some((chosen, _)), Some((best, _)), true) = (choice, best, modes.len() > 1) else { return };
+        self.count(chosen / best - 1.0, 0.0);
+    }
+
+    /// Counts a choice with this regret, which is right up to `tolerance`.
+    fn count(&mut self, regret: f64, tolerance: f64) {
         self.total += 1;
-        if chosen <= best {
+        if regret <= tolerance {
             self.right += 1;
             return;
         }
-        let regret = chosen / best - 1.0;
         self.regret += regret;
         self.regret_max = self.regret_max.max(regret);
     }
@@ -85,16 +89,10 @@ const SAME: f64 = 0.05;
 /// Mode `auto` beside the modes that have one route for what is not cached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AutoOutcomes {
-    /// Queries that were compared.
-    pub total: usize,
-    /// Those in which `auto` took at most 5 % longer than the fastest of the others.
-    pub fastest: usize,
-    /// Those in which it took at least 5 % less.
+    /// Its choices: right is what took at most 5 % longer than the fastest of the others.
+    pub choices: Choices,
+    /// Queries that took at least 5 % less.
     pub faster: usize,
-    /// Sums over those that took longer: its seconds over those of the fastest mode, minus 1.
-    regret: f64,
-    /// The most of them.
-    pub regret_max: f64,
     /// Of each query, the seconds that its scan took and the seconds that the model expected.
     scans: Vec<(f64, f64)>,
 }
@@ -104,20 +102,9 @@ impl AutoOutcomes {
     pub fn add(&mut self, seconds: f64, others: impl IntoIterator<Item = f64>, scan: (f64, f64)) {
         self.scans.push(scan);
         let Some(best) = others.into_iter().min_by(f64::total_cmp) else { return };
-        self.total += 1;
         let regret = seconds / best - 1.0;
         self.faster += usize::from(regret <= -SAME);
-        if regret <= SAME {
-            self.fastest += 1;
-            return;
-        }
-        self.regret += regret;
-        self.regret_max = self.regret_max.max(regret);
-    }
-
-    /// Mean regret of the queries that took longer; 0 without any.
-    pub fn regret_mean(&self) -> f64 {
-        self.regret / (self.total - self.fastest).max(1) as f64
+        self.choices.count(regret, SAME);
     }
 
     /// Errors of the model that chose the routes; `None` without queries.
@@ -167,8 +154,9 @@ mod tests {
         outcomes.add(1.2, [3.0, 1.0], (1.0, 0.7));
         outcomes.add(1.4, [1.0], (1.0, 1.0));
         outcomes.add(1.0, [], (1.0, 1.0));
-        assert_eq!((outcomes.total, outcomes.fastest, outcomes.faster), (4, 2, 1));
-        assert!((outcomes.regret_mean() - 0.3).abs() < 1e-9 && (outcomes.regret_max - 0.4).abs() < 1e-9);
+        let choices = outcomes.choices;
+        assert_eq!((choices.total, choices.right, outcomes.faster), (4, 2, 1));
+        assert!((choices.regret_mean() - 0.3).abs() < 1e-9 && (choices.regret_max - 0.4).abs() < 1e-9);
         assert!((outcomes.errors().unwrap().mean - 8.0).abs() < 1e-9);
     }
 }

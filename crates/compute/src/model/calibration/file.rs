@@ -7,10 +7,11 @@
 //!
 //! Invariant: the first line is equal to what would be written before the rest of the file, so that no byte can change.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use thermocline_catalog::replace_file;
 use thermocline_pushdown::ContentDigest;
 
 use super::error::{CalibrationFileError, Cause};
@@ -64,27 +65,9 @@ impl CalibrationFile {
     /// If a number of a calibration is impossible, or the directory cannot be written; then the old file stays, and
     /// nothing beside it.
     pub fn write(&self, calibrations: &[Calibration]) -> io::Result<()> {
-        let written = print(calibrations).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why));
-        written.and_then(|text| self.replace(&text)).map_err(|error| self.failed(&error))
-    }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let aside = self.path.with_extension("json.tmp");
-        let renamed = (|| {
-            let mut file = File::create(&aside)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&aside, &self.path)
-        })();
-        if renamed.is_err() {
-            // What made writing fail may keep it from going as well; the next write begins it anew.
-            let _ = fs::remove_file(&aside);
-        }
-        renamed?;
-        match self.path.parent() {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
-        }
+        let text = print(calibrations).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why));
+        let written = text.and_then(|text| replace_file(&self.path, |file| file.write_all(text.as_bytes())));
+        written.map_err(|error| self.failed(&error))
     }
 
     fn failed(&self, error: &io::Error) -> io::Error {
@@ -131,6 +114,8 @@ fn parse(bytes: &[u8]) -> Result<Vec<Calibration>, Cause> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::record::tests::calibration;
     use super::*;
 

@@ -55,15 +55,16 @@ pub fn print_report(calibrated: &Calibrated) {
 
 /// Prints how mode `auto` did beside the others, and the errors of the model that it chooses by.
 fn print_auto(auto: &AutoOutcomes) {
-    if auto.total > 0 {
+    let choices = &auto.choices;
+    if choices.total > 0 {
         say!(
             "auto is as fast as the fastest mode (within 5 %) for {} of these {} queries, and faster for {}; the others \
              take {:.1} % longer on average, {:.1} % at most",
-            auto.fastest,
-            auto.total,
+            choices.right,
+            choices.total,
             auto.faster,
-            100.0 * auto.regret_mean(),
-            100.0 * auto.regret_max
+            100.0 * choices.regret_mean(),
+            100.0 * choices.regret_max
         );
     }
     if let Some(Errors { mean, median, p80, p90 }) = auto.errors() {
