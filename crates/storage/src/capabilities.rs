@@ -27,7 +27,7 @@ pub struct Capabilities {
     pub contents: bool,
     /// Whether a link lies in between, over which bytes take time and requests a round trip.
     pub crosses_link: bool,
-    /// Whether it computes on this machine's cores.
+    /// Whether it computes on the cores of this process.
     pub shares_cores: bool,
     /// Whether it repeats what fails where that may help, so that its errors are final.
     pub retries: bool,

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(reopened.all()[0].1, CalibrationState::Used);
         let rates = model.rates(client.label(), true, (1, false));
         assert_eq!(rates, calibration("").rates);
-        assert!(Probe::begin(&model.storage(client.label())).is_none(), "the link is known");
+        assert!(Probe::begin(&model.storage(client.label()), false).is_none(), "the link is known");
         let decoding = |is_text| model.decoding_s_per_byte(DecodeKind { table: 1, is_text, is_kept: true });
         assert_eq!(decoding(false), 0.5e-8);
         assert_ne!(decoding(true), 0.5e-8, "text was not measured");
@@ -226,7 +226,7 @@ mod tests {
         let model = RuntimeModel::default();
         changed.seed(&node(directory.path(), 4), &model).await;
         assert_eq!(changed.all()[0].1, CalibrationState::Refused("pushdown slots 3 -> 4".into()));
-        assert!(Probe::begin(&model.storage(client.label())).is_some(), "nothing is known");
+        assert!(Probe::begin(&model.storage(client.label()), false).is_some(), "nothing is known");
     }
 
     #[test]

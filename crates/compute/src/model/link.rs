@@ -20,12 +20,8 @@ const TIME_MIN: Duration = Duration::from_millis(20);
 const PERIOD_BYTES: u64 = 1 << 20;
 /// See [`PERIOD_BYTES`].
 const PERIOD_MIN: Duration = Duration::from_millis(5);
-/// Time of all transfers until the bandwidth is first known, or their bytes.
-const FIRST_TIME_MIN: Duration = Duration::from_millis(50);
-/// See [`FIRST_TIME_MIN`].
-const FIRST_BYTES: u64 = 2 << 20;
-/// Factor between the bounds within which the bandwidth is first known, unless there were [`FIRST_BYTES`].
-const FIRST_SPREAD_MAX: f64 = 2.0;
+/// Bytes of all transfers from which the bandwidth is known although no probe has found it.
+const FIRST_BYTES: u64 = 8 << 20;
 /// Factor by which the bandwidth may first exceed what was achieved; the middle is taken.
 const FIRST_FACTOR_MAX: f64 = 2.0;
 /// Time of a busy period that may not be the link's: of the whole, and of each of several transfers one after the other. Both
@@ -221,13 +217,12 @@ impl Link {
         }
     }
 
-    /// If the bandwidth is not known yet, takes what the periods so far have told.
-    pub(super) fn conclude(&mut self) {
-        if self.bytes_per_s.is_observed() || self.periods.bytes == 0 {
-            return;
+    /// Learns the bandwidth from a probe, if it is not known yet.
+    pub(super) fn found(&mut self, bytes_per_s: f64) {
+        if !self.bytes_per_s.is_observed() {
+            self.periods = Achieved::default();
+            self.bytes_per_s.observe(bytes_per_s);
         }
-        let (least, most) = std::mem::take(&mut self.periods).bounds(self.delay());
-        self.bytes_per_s.observe((least * most.min(FIRST_FACTOR_MAX * least)).sqrt());
     }
 
     fn end_period(&mut self) {
@@ -249,9 +244,8 @@ impl Link {
         let together = self.periods;
         let (least, most) = together.bounds(self.delay());
         if !self.bytes_per_s.is_observed() {
-            let is_close = together.took >= FIRST_TIME_MIN && most <= FIRST_SPREAD_MAX * least;
-            if is_close || together.bytes >= FIRST_BYTES {
-                self.conclude();
+            if together.bytes >= FIRST_BYTES {
+                self.found((least * most.min(FIRST_FACTOR_MAX * least)).sqrt());
             }
             return;
         }

@@ -7,6 +7,7 @@ mod cost;
 mod credit;
 mod estimate;
 mod link;
+mod ratio;
 mod runtime_model;
 mod storage_rates;
 
@@ -17,7 +18,7 @@ pub use calibration::{
 };
 pub use calibrations::{CalibrationState, Calibrations};
 pub(crate) use cost::{Capacity, Cost, Load};
-pub(crate) use credit::Credit;
+pub(crate) use credit::{Credit, ScanTime, Terms};
 pub(crate) use link::Transfer;
-pub(crate) use runtime_model::{DecodeKind, RuntimeModel};
+pub(crate) use runtime_model::{DecodeKind, RuntimeModel, Unexpected};
 pub(crate) use storage_rates::{Outstanding, Probe, StorageRates, UnderWay};

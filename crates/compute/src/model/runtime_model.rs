@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use super::calibration::{Calibration, Rates};
 use super::credit::Credit;
 use super::estimate::Estimate;
+use super::ratio::Ratio;
 use super::storage_rates::StorageRates;
 
 /// Tables of which reading is remembered.
@@ -18,6 +19,10 @@ const TABLES_MAX: usize = 10_000;
 const PARQUET_S_PER_BYTE: f64 = 1.0 / 1400e6;
 const PARQUET_KEPT_S_PER_BYTE: f64 = 1.0 / 700e6;
 const TEXT_S_PER_BYTE: f64 = 1.0 / 500e6;
+/// Bytes of answers, and seconds of storage, over which fragments that were not seen before are compared with what was
+/// expected of them.
+const UNSEEN_BYTES: f64 = 64e6;
+const UNSEEN_S: f64 = 5.0;
 
 /// What is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,6 +45,23 @@ pub(crate) struct RuntimeModel {
     assumed: Mutex<Assumed>,
     /// Time that loads may take.
     pub(crate) credit: Mutex<Credit>,
+    /// How fragments differ from what is expected of them.
+    pub(crate) unseen: Mutex<Unexpected>,
+}
+
+/// By how much fragments that storage had not run before have differed from what was expected of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unexpected {
+    /// Bytes of answers.
+    pub(crate) answers: Ratio,
+    /// Seconds of storage.
+    pub(crate) storage: Ratio,
+}
+
+impl Default for Unexpected {
+    fn default() -> Self {
+        Self { answers: Ratio::new(UNSEEN_BYTES), storage: Ratio::new(UNSEEN_S) }
+    }
 }
 
 /// Seconds of a core per byte in memory, and per byte of text.

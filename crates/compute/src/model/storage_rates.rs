@@ -1,7 +1,7 @@
 //! What is known of one storage: its link, how fast it computes, how busy it is.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -11,8 +11,22 @@ use super::link::{Link, Transfer};
 
 /// Fragments at once that are assumed until some have run.
 const SLOTS: f64 = 2.0;
-/// Probes of a link, after which what they have told is taken as it is: on a busy machine, one may tell little.
-const PROBES_MAX: u32 = 2;
+/// Probes of a link, after which what they have told is taken as it is: on a busy machine, one may tell little, so each
+/// takes twice as long as the one before it.
+const PROBES_MAX: u32 = 4;
+/// Those of them that begin whether or not anything else is going to move.
+const PROBES_FIRST: u32 = 2;
+/// Time of the first one, after which no further read of it begins.
+const PROBE_TIME: Duration = Duration::from_millis(25);
+/// Bytes of a read that tells the bandwidth by itself.
+const PROBE_BYTES: u64 = 1 << 20;
+/// Reads of a probe that tell the bandwidth if their rates differ by no more than a factor, and the last, which has most
+/// bytes, took some time.
+const PROBE_READS_ALIKE: usize = 3;
+/// See [`PROBE_READS_ALIKE`].
+const PROBE_ALIKE: f64 = 1.25;
+/// See [`PROBE_READS_ALIKE`].
+const PROBE_READ_MIN: Duration = Duration::from_millis(10);
 /// Weight of the newest answer in the share that is pushed back.
 const WEIGHT: f64 = 0.1;
 /// Expected seconds of a fragment that tells how fast a storage is: smaller ones tell what each takes beside its rows.
@@ -89,36 +103,69 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// A probe of a link, until this is dropped.
+/// A probe of a link, until this is dropped: reads one after the other, each of twice the bytes of the one before it.
 #[derive(Debug)]
-pub(crate) struct Probe(Arc<Mutex<StorageRates>>);
+pub(crate) struct Probe {
+    rates: Arc<Mutex<StorageRates>>,
+    until: Instant,
+    /// Bytes a second of each read so far.
+    reads: Vec<f64>,
+}
 
 impl Probe {
     /// Begins one over the link to the storage of `rates`, unless the link is known, another one is under way, or there
-    /// were enough.
-    pub(crate) fn begin(rates: &Arc<Mutex<StorageRates>>) -> Option<Self> {
+    /// were enough. `moves` says whether bytes of a query are going to move over the link.
+    pub(crate) fn begin(rates: &Arc<Mutex<StorageRates>>, moves: bool) -> Option<Self> {
         let mut known = rates.lock();
-        let begins = !known.knows_link() && !known.is_probed && known.probes < PROBES_MAX;
+        let most = if moves { PROBES_MAX } else { PROBES_FIRST };
+        let begins = !known.knows_link() && !known.is_probed && known.probes < most;
         begins.then(|| {
+            let until = Instant::now() + PROBE_TIME * 2_u32.pow(known.probes);
             known.probes += 1;
             known.is_probed = true;
-            Self(Arc::clone(rates))
+            Self { rates: Arc::clone(rates), until, reads: vec![] }
         })
     }
 
-    /// Whether nothing is left to find out.
+    /// Counts a read of `bytes`, more than the one before it.
+    pub(crate) fn read(&mut self, bytes: u64, took: Duration) {
+        let round_trip = self.rates.lock().round_trip_s();
+        let took_s = took.as_secs_f64();
+        self.reads.push(bytes as f64 / (took_s - round_trip).max(took_s / 2.0).max(1e-6));
+        if bytes >= PROBE_BYTES || self.is_held_by_link(took) {
+            self.conclude();
+        }
+    }
+
+    /// Whether the last reads took as much longer as they had more bytes. Cores that are busy delay small and large reads
+    /// alike, so those seem to be the faster the more bytes they have.
+    fn is_held_by_link(&self, last_took: Duration) -> bool {
+        let alike = |pair: &[f64]| matches!(pair, [a, b] if a.max(*b) <= PROBE_ALIKE * a.min(*b));
+        let last = self.reads.len().checked_sub(PROBE_READS_ALIKE).and_then(|first| self.reads.get(first..));
+        last_took >= PROBE_READ_MIN && last.is_some_and(|last| last.windows(2).all(alike))
+    }
+
+    /// No read is faster than the link.
+    fn conclude(&self) {
+        let most = self.reads.iter().copied().fold(0.0, f64::max);
+        self.rates.lock().link.found(most);
+    }
+
+    /// Whether nothing is left to find out, or the time is up.
     pub(crate) fn is_over(&self) -> bool {
-        self.0.lock().knows_link()
+        Instant::now() >= self.until || self.rates.lock().knows_link()
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        let mut known = self.0.lock();
-        known.is_probed = false;
-        if known.probes >= PROBES_MAX {
-            known.settle();
-            known.link.conclude();
+        let is_last = {
+            let mut known = self.rates.lock();
+            known.is_probed = false;
+            known.probes >= PROBES_MAX && !known.knows_link()
+        };
+        if is_last {
+            self.conclude();
         }
     }
 }
@@ -229,6 +276,50 @@ impl StorageRates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a probe finds over a link of `bytes_per_s`, whose reads are delayed by `delay`, and the reads that it takes.
+    fn probed(bytes_per_s: f64, delay: impl Fn(usize) -> Duration) -> (f64, usize) {
+        let rates: Arc<Mutex<StorageRates>> = Arc::default();
+        let mut probe = Probe::begin(&rates, true).unwrap();
+        for number in 0..5 {
+            let bytes = (64 << 10) << number;
+            probe.read(bytes, Duration::from_secs_f64(bytes as f64 / bytes_per_s) + delay(number));
+            if rates.lock().knows_link() {
+                return (rates.lock().bytes_per_s(), number + 1);
+            }
+        }
+        panic!("nothing is known after 1 MiB");
+    }
+
+    #[test]
+    fn a_probe_tells_a_slow_link_from_delays() {
+        for (bytes_per_s, reads_max) in [(6.25e6, 3), (25e6, 4), (125e6, 5)] {
+            let (found, reads) = probed(bytes_per_s, |_| Duration::from_micros(300));
+            assert!(
+                (0.8..1.1).contains(&(found / bytes_per_s)) && reads <= reads_max,
+                "{bytes_per_s}: {found}, {reads}"
+            );
+        }
+        // Both ends are busy: 10 to 30 ms for each read, of 3 ms at most over the link.
+        for delays in [[10, 30, 15, 25, 12], [30, 10, 10, 20, 30], [15; 5]] {
+            let (found, reads) = probed(625e6, |number| Duration::from_millis(delays[number]));
+            assert!(found > 30e6 && reads == 5, "{delays:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn probes_end_where_they_tell_nothing() {
+        let rates: Arc<Mutex<StorageRates>> = Arc::default();
+        for moves in [false, false, true, true] {
+            let mut probe = Probe::begin(&rates, moves).unwrap();
+            assert!(Probe::begin(&rates, true).is_none(), "one at a time");
+            probe.read(64 << 10, Duration::from_millis(20));
+            drop(probe);
+            assert!(Probe::begin(&rates, false).is_none_or(|_| !moves));
+        }
+        assert!(Probe::begin(&rates, true).is_none(), "there were enough");
+        assert!(rates.lock().bytes_per_s() < 4e6);
+    }
 
     #[test]
     fn waits_tell_how_many_fragments_run_at_once() {

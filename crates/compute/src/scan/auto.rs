@@ -5,25 +5,31 @@ use thermocline_pushdown::Route;
 use super::bitmap::Choice;
 use super::candidate::Candidate;
 use super::costing::Costing;
-use crate::model::{Cost, Credit, Load, Options, balance};
+use crate::model::{Cost, Credit, Load, Options, ScanTime, Terms, balance};
 
 /// Share of a scan's time by which loads of columns that were not asked for before may lengthen it: a link that would be
 /// idle costs nothing. Columns that were asked for before are expected to be asked for as often again, so that a load is
 /// made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice as much as knowing
 /// the future).
-const UNKNOWN_SHARE: f64 = Credit::SHARE;
-/// Share by which loads that are paid from [`Credit`] may lengthen one scan: at most to twice its time.
-const KNOWN_SHARE: f64 = 1.0;
+const UNKNOWN_SHARE: f64 = 0.03;
+/// Share by which loads that are paid from [`Credit`] may lengthen one scan: somebody waits for it.
+const KNOWN_SHARE: f64 = 0.7;
 
 /// Seconds that a scan is expected to take, for `EXPLAIN`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Estimates {
     /// With every partition that has it on this route, the others as they must.
     pub(super) by_route: Vec<(Route, f64)>,
-    /// With the routes chosen.
-    pub(super) chosen: f64,
-    /// Without a cache.
-    pub(super) without_cache: f64,
+    /// With the routes chosen, and without a cache.
+    pub(super) time: ScanTime,
+}
+
+impl Estimates {
+    /// Takes the loads for made in so far as `share` of them are: the cache may not admit all.
+    pub(super) fn load_share(&mut self, share: f64) {
+        self.time.loads *= share;
+        self.time.work_of_loads *= share;
+    }
 }
 
 /// What to do with a partition.
@@ -62,11 +68,11 @@ impl Routes {
     }
 }
 
-/// Prefers a route for every partition. Loads may spend `credit_s` seconds of [`Credit`].
+/// Prefers a route for every partition. Loads may spend [`Credit`] on these `terms`.
 pub(super) fn choose(
     costing: &Costing<'_>,
     candidates: &[Candidate<'_>],
-    credit_s: f64,
+    terms: &Terms,
 ) -> (Vec<Preference>, Estimates) {
     // Those that are cached or found by an index are what they are.
     let mut empty = costing.nothing();
@@ -86,9 +92,21 @@ pub(super) fn choose(
     for Candidate { object, partition, .. } in candidates {
         load.add(costing.storage(object), &costing.without_cache(object, partition));
     }
-    let without_cache = load.seconds();
-    let limits = Limits::new(balanced.load.seconds(), without_cache, credit_s);
+    // What the scan took without a cache tells how its time relates to that of its work, better than other scans do.
+    let (work, without_cache) = (balanced.load.seconds(), load.seconds());
+    let known = costing.uncached_s().filter(|_| without_cache > 0.0).map(|seconds| seconds / without_cache);
+    let terms = Terms { uncached: known.unwrap_or(terms.uncached), ..*terms };
+    let limits = Limits::new(work, without_cache, &terms);
     let invested = invest(&mut balanced.load, &balanced.choices, &open, &limits);
+    let work_of_loads = (balanced.load.seconds() - work).max(0.0);
+    let time = ScanTime {
+        without_cache: without_cache * terms.uncached,
+        before_loads: work * terms.uncached,
+        loads: work_of_loads * terms.loads,
+        work,
+        work_of_loads,
+        is_uncached: false,
+    };
     let mut open = open.into_iter().zip(balanced.choices).zip(invested);
     let preference = |candidate: &Candidate<'_>| {
         if let Some(choice) = candidate.fixed() {
@@ -104,8 +122,10 @@ pub(super) fn choose(
             _ => Preference::Take(Choice::Pullup),
         }
     };
-    let preferences = candidates.iter().map(preference).collect();
-    (preferences, Estimates { by_route, chosen: balanced.load.seconds(), without_cache })
+    let preferences: Vec<Preference> = candidates.iter().map(preference).collect();
+    let is_uncached = candidates.iter().all(|candidate| candidate.fixed().is_none())
+        && preferences.iter().all(|it| matches!(it, Preference::Take(Choice::Pushdown | Choice::Pullup)));
+    (preferences, Estimates { by_route, time: ScanTime { is_uncached, ..time } })
 }
 
 fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
@@ -153,24 +173,27 @@ fn uniform(empty: &Load, open: &[Routes]) -> Vec<(Route, f64)> {
     by_route
 }
 
-/// Seconds that a scan may take with its loads.
+/// Seconds that a scan's work may take with its loads.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// Loads of columns that were not asked for before.
     unknown: f64,
     /// Loads of others.
     known: f64,
+    /// Seconds that loads add for each that their work adds, relative to those that a scan takes for its work.
+    price: f64,
 }
 
 impl Limits {
-    /// Those of a scan that takes `before` seconds without loads, and `without_cache` without a cache.
-    fn new(before: f64, without_cache: f64, credit_s: f64) -> Self {
+    /// Those of a scan whose work takes `work` seconds without loads, and `without_cache` without a cache.
+    fn new(work: f64, without_cache: f64, terms: &Terms) -> Self {
+        let Terms { credit_s, uncached, loads } = *terms;
+        let before = work * uncached;
         // What the cache saves this scan pays for its own loads, and what it saved others for a part.
-        let own = without_cache.max(before) * (1.0 + Credit::SHARE);
-        Self {
-            unknown: before * (1.0 + UNKNOWN_SHARE),
-            known: own.max((own + credit_s).min(before * (1.0 + KNOWN_SHARE))),
-        }
+        let own = (without_cache.max(work) * uncached * (1.0 + Credit::SHARE) - before + credit_s.min(0.0)).max(0.0);
+        let known = own.max((own + credit_s).min(before * KNOWN_SHARE));
+        let unknown = if credit_s < 0.0 { 0.0 } else { before * UNKNOWN_SHARE };
+        Self { unknown: work + unknown / loads, known: work + known / loads, price: loads / uncached }
     }
 }
 
@@ -190,7 +213,7 @@ fn invest(load: &mut Load, choices: &[usize], open: &[Routes], limits: &Limits) 
             let now = alone(there, routes.storage);
             let saved = (now - alone(&routes.local, routes.storage)) * uses as f64;
             let extra = (alone(&routes.here, routes.storage) - now).max(1e-9);
-            (saved >= extra).then_some((saved / extra, number))
+            (saved >= extra * limits.price).then_some((saved / extra, number))
         })
         .collect();
     worth.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -243,7 +266,8 @@ mod tests {
             }
         }
         let before = load.seconds();
-        let limits = Limits::new(before, before * without_cache, before * credit);
+        let terms = Terms { credit_s: before * credit, uncached: 1.0, loads: 1.0 };
+        let limits = Limits::new(before, before * without_cache, &terms);
         let invested = invest(&mut load, &vec![0; open.len()], open, &limits);
         (invested.into_iter().filter(|invested| *invested).count(), before, load.seconds())
     }
@@ -276,6 +300,23 @@ mod tests {
         let (more, _, most) = invested(&open, 6.25e6, 1.0, 9.0);
         assert!(none < some && some < more, "{none} {some} {more}");
         assert!(after <= before * 1.14 && most <= before * (1.0 + KNOWN_SHARE), "{before} {after} {most}");
+    }
+
+    #[test]
+    fn debt_ends_loads_and_loads_that_take_longer_than_expected_are_fewer() {
+        let open = partitions(100, 0.01, 40);
+        let limits = |credit_s, loads| Limits::new(1.0, 1.2, &Terms { credit_s, uncached: 1.0, loads });
+        let (even, slow, debt) = (limits(0.0, 1.0), limits(0.0, 2.0), limits(-1.0, 1.0));
+        let own = 1.2 * (1.0 + Credit::SHARE) - 1.0;
+        assert!(
+            (even.known - 1.0 - own).abs() < 1e-9 && (slow.known - 1.0 - own / 2.0).abs() < 1e-9,
+            "{even:?} {slow:?}"
+        );
+        assert_eq!((debt.known, debt.unknown), (1.0, 1.0));
+        // Storage, which takes half as long as expected, saves half as much.
+        let fast = Limits::new(1.0, 1.2, &Terms { credit_s: 0.0, uncached: 0.5, loads: 1.0 });
+        assert_eq!(fast.price, 2.0);
+        assert!(invested(&open, 6.25e6, 1.2, 0.0).0 > 0);
     }
 
     #[test]

@@ -10,15 +10,16 @@ use thermocline_pushdown::{FileFormat, Fragment};
 
 use super::scan_plan::ScanPlan;
 use crate::learning::{Expected, Observed, Place};
-use crate::model::{Capacity, Cost, DecodeKind, Load, RuntimeModel};
+use crate::model::{Capacity, Cost, DecodeKind, Load, RuntimeModel, Unexpected};
 
 /// Seconds of a core that a fragment takes for a row, until it has run: for any; for each aggregate and for grouping, of the
 /// rows that pass its filter. That of the filter is [`PREDICATE_S`] for each of its terms.
 const ROW_S: f64 = 5e-9;
 const AGGREGATE_S: f64 = 5e-9;
 const GROUPING_S: f64 = 20e-9;
-/// Seconds of a core, on either side of a link, for a stored byte that goes over it.
-const TRANSFER_S_PER_BYTE: f64 = 1e-9;
+/// Seconds of a core for a stored byte that goes over a link: there, where it is read, framed and sent, and here.
+const SENDING_S_PER_BYTE: f64 = 2.5e-9;
+const RECEIVING_S_PER_BYTE: f64 = 1.5e-9;
 /// The same for the first message of an answer and its batches, by byte.
 const ANSWER_S_PER_BYTE: f64 = 1.0 / 1e9;
 /// Bytes of an answer for a partition, beside its rows.
@@ -55,6 +56,16 @@ impl Miss {
     }
 }
 
+/// What is expected of storage for a fragment that was not seen there yet, before that is corrected by what other such
+/// fragments have shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unseen {
+    /// Bytes of the answer per row.
+    pub(super) answer_bytes: f64,
+    /// Seconds per row, in one slot.
+    pub(super) storage_s: f64,
+}
+
 /// Work of the partitions of one scan.
 #[derive(Debug)]
 pub(super) struct Costing<'a> {
@@ -69,6 +80,8 @@ pub(super) struct Costing<'a> {
     /// Seconds of a core for a byte that is decoded: batch by batch, and for a column that is kept.
     decoding_s_per_byte: f64,
     keeping_s_per_byte: f64,
+    /// By how much answers and times of unseen fragments differ from what was expected of them.
+    unseen: Unexpected,
     /// The storages of the partitions, and their positions by label.
     storages: Vec<Known>,
     positions: HashMap<&'a str, usize>,
@@ -128,6 +141,7 @@ impl<'a> Costing<'a> {
             predicates,
             decoding_s_per_byte: decoding(false),
             keeping_s_per_byte: decoding(true),
+            unseen: *resources.model.unseen.lock(),
             storages,
             positions,
             cores: (cores / resources.admission.running().max(1) as f64).max(1.0),
@@ -190,10 +204,13 @@ impl<'a> Costing<'a> {
         let link_bytes = if object.node.capabilities().crosses_link { bytes } else { 0.0 };
         let decoding_s = [missing, stored].into_iter().filter(|columns| !columns.is_empty());
         let decoding_s: f64 = decoding_s.map(|columns| partition.decoding_bytes(columns) as f64 * s_per_byte).sum();
-        // Both ends of a link on this machine take its cores.
-        let ends = if object.node.capabilities().shares_cores { 2.0 } else { 1.0 };
-        let transfer_s = link_bytes * TRANSFER_S_PER_BYTE * ends;
-        Cost { link_bytes, storage_s: 0.0, here_s: transfer_s + decoding_s + self.fragment_s(partition) }
+        let sending_s = link_bytes * SENDING_S_PER_BYTE;
+        let here_s = link_bytes * RECEIVING_S_PER_BYTE + decoding_s + self.fragment_s(partition);
+        // Cores that a node shares with this side are busy whichever side works; slots are for fragments alone.
+        match object.node.capabilities().shares_cores {
+            true => Cost { link_bytes, storage_s: 0.0, here_s: here_s + sending_s },
+            false => Cost { link_bytes, storage_s: sending_s, here_s },
+        }
     }
 
     /// Of the time that it takes to fetch and decode a column of a partition, the share that fetching takes: what stored
@@ -213,7 +230,7 @@ impl<'a> Costing<'a> {
         let answer = self.answer_bytes(partition, &known);
         let work = match known.storage_s {
             Some(seconds) => seconds * rows,
-            None => self.here_s(partition) * slowness,
+            None => self.here_s(partition) * slowness * self.unseen.storage.value(),
         };
         let cost = match object.node.capabilities().crosses_link {
             true => Cost { link_bytes: answer, storage_s: work, here_s: answer * ANSWER_S_PER_BYTE },
@@ -286,18 +303,44 @@ impl<'a> Costing<'a> {
 
     /// Bytes of the fragment's answer over a partition.
     fn answer_bytes(&self, partition: &Partition, known: &Observed) -> f64 {
-        let rows = partition.rows as f64;
         let of_rows = match known.answer_bytes {
-            Some(per_row) => per_row * rows,
-            None if self.scan.fragment().condenses() => CONDENSED_BYTES_PER_ROW * rows,
-            None => {
-                let selectivity = known.selectivity.unwrap_or(self.expected.selectivity);
-                let memory: usize = self.scan.columns().iter().map(|column| partition.memory_bytes(*column)).sum();
-                let stored = partition.stored_bytes(self.scan.columns()) as f64;
-                (selectivity * memory as f64 * COMPRESSED).min(UNSEEN_SHARE * stored)
-            }
+            Some(per_row) => per_row * partition.rows as f64,
+            None => self.unseen_answer_bytes(partition, known) * self.unseen.answers.value(),
         };
         of_rows + ANSWER_BYTES
+    }
+
+    /// The same without [`ANSWER_BYTES`], as far as can be told from the operators of the fragment and from statistics.
+    fn unseen_answer_bytes(&self, partition: &Partition, known: &Observed) -> f64 {
+        if self.scan.fragment().condenses() {
+            return CONDENSED_BYTES_PER_ROW * partition.rows as f64;
+        }
+        let selectivity = known.selectivity.unwrap_or(self.expected.selectivity);
+        let memory: usize = self.scan.columns().iter().map(|column| partition.memory_bytes(*column)).sum();
+        let stored = partition.stored_bytes(self.scan.columns()) as f64;
+        (selectivity * memory as f64 * COMPRESSED).min(UNSEEN_SHARE * stored)
+    }
+
+    /// What is expected of storage, if the fragment was not seen there yet.
+    pub(super) fn unseen(&self) -> Option<Unseen> {
+        if self.observed.answer_bytes.is_some() || self.observed.storage_s.is_some() {
+            return None;
+        }
+        let (mut rows, mut answer_bytes, mut storage_s) = (0, 0.0, 0.0);
+        for (object, partition) in self.scan.partitions() {
+            let slowness = self.known_storage(object).map_or(1.0, |known| known.slowness);
+            rows += partition.rows;
+            answer_bytes += self.unseen_answer_bytes(partition, &self.observed);
+            storage_s += self.here_s(partition) * slowness;
+        }
+        let per_row = |value: f64| value / rows as f64;
+        (rows > 0).then(|| Unseen { answer_bytes: per_row(answer_bytes), storage_s: per_row(storage_s) })
+    }
+
+    /// Seconds that the scan took when it made no use of a cache, for as many rows.
+    pub(super) fn uncached_s(&self) -> Option<f64> {
+        let rows: u64 = self.scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
+        self.observed.uncached_s.map(|per_row| per_row * rows as f64)
     }
 }
 

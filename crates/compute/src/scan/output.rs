@@ -354,7 +354,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         // What leaves an aggregate or a limit does not tell how many rows passed the filter.
         let selected = run.yields_selected.then_some(rows_out);
         let storage_s = Some(meter.storage().as_secs_f64());
-        run.observe(&group, Seen { selected, answer_bytes: Some(meter.bytes()), storage_s, here_s: None });
+        run.observe(&group, Seen { selected, answer_bytes: Some(meter.bytes()), storage_s, ..Seen::default() });
         run.learn_raw_is_smaller(run.shape, &group, false);
         run.observe_misses(&group, meter.work());
     }

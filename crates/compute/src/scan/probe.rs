@@ -1,30 +1,43 @@
 //! First look at the link to a storage of which nothing is known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use thermocline_catalog::PlannedObject;
 use thermocline_formats::RangeSource;
+use thermocline_pushdown::Route;
 
 use super::remote::RemoteSource;
 use super::scan_plan::ScanPlan;
+use super::work::Work;
 use crate::model::Probe;
 use crate::query::ScanMetrics;
 
 /// Bytes of the reads, one after the other: the very first tells the round trip.
-const READS: [u64; 8] = [1, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 1 << 20, 1 << 20];
-/// Time after which no further read begins. The next query goes on.
-const TIME_MAX: Duration = Duration::from_millis(25);
+const READS: [u64; 6] = [1, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 /// Bytes of the smallest object that tells a bandwidth.
 const OBJECT_BYTES_MIN: u64 = 64 << 10;
 
 /// Begins to read some stored bytes from each storage over whose link few have come yet, until the model knows it: about
-/// 30 ms and 200 KiB in each of the first two queries at 50 Mbit/s, 25 ms at 1 Gbit/s. It begins with the plan, while cores
-/// are free, and nobody waits for it: as long as a link is unknown it is taken to be slow, and little is asked of it. A read
-/// that fails leaves it unknown; the query itself will meet the failure.
+/// 30 ms and 200 KiB in the first query at 50 Mbit/s, 20 ms and 2 MiB at 1 Gbit/s. It begins with the plan, while cores are free, and
+/// nobody waits for it: as long as a link is unknown it is taken to be slow, and little is asked of it. A read that fails
+/// leaves it unknown; the query itself will meet the failure.
 pub(super) fn begin_probes(scan: &ScanPlan) {
+    begin(scan, |_| true, false);
+}
+
+/// Begins more where the first ones have told too little, over links that carry bytes of `works` anyway.
+pub(super) fn begin_more_probes(scan: &ScanPlan, works: &[Work]) {
+    let moves = |work: &&Work| !matches!(work.route, Route::Local | Route::Answered);
+    let labels: HashSet<&str> = works.iter().filter(moves).map(|work| work.object.node.label()).collect();
+    if !labels.is_empty() {
+        begin(scan, |label| labels.contains(label), true);
+    }
+}
+
+fn begin(scan: &ScanPlan, may_probe: impl Fn(&str) -> bool, moves: bool) {
     if !scan.is_routed_by_model() {
         return;
     }
@@ -43,10 +56,10 @@ pub(super) fn begin_probes(scan: &ScanPlan) {
     }
     for (label, object) in largest {
         let rates = scan.query().resources().model.storage(label);
-        if object.entry.size < OBJECT_BYTES_MIN {
+        if object.entry.size < OBJECT_BYTES_MIN || !may_probe(label) {
             continue;
         }
-        let Some(under_way) = Probe::begin(&rates) else { continue };
+        let Some(under_way) = Probe::begin(&rates, moves) else { continue };
         let metrics = ScanMetrics::new();
         scan.query().register(metrics.clone(), 0);
         let source = RemoteSource::new(object, scan.query(), &metrics, None, None);
@@ -55,13 +68,14 @@ pub(super) fn begin_probes(scan: &ScanPlan) {
     }
 }
 
-async fn probe(source: RemoteSource, size: u64, under_way: Probe) {
-    let started = Instant::now();
-    for bytes in READS {
-        let range: Range<u64> = 0..bytes.min(size);
-        let is_over = started.elapsed() >= TIME_MAX || under_way.is_over();
-        if is_over || source.read(&[range]).await.is_err() {
+async fn probe(source: RemoteSource, size: u64, mut under_way: Probe) {
+    for bytes in READS.into_iter().filter(|bytes| *bytes <= size) {
+        let began = Instant::now();
+        if under_way.is_over() || source.read(&[Range { start: 0, end: bytes }]).await.is_err() {
             return;
+        }
+        if bytes >= OBJECT_BYTES_MIN {
+            under_way.read(bytes, began.elapsed());
         }
     }
 }

@@ -12,12 +12,13 @@ use super::auto::{self, Estimates, Preference};
 use super::bitmap::{Choice, Chooser};
 use super::by_index::ByIndex;
 use super::candidate::Candidate;
-use super::costing::{Costing, Miss};
+use super::costing::{Costing, Miss, Unseen};
 use super::group::share_requests;
 use super::recorded::record;
 use super::scan_plan::ScanPlan;
 use super::segments::{Seen, Segments, Taken};
 use super::work::Work;
+use crate::model::Terms;
 use crate::query::ScanMetrics;
 use crate::settings::CachedRepresentations;
 
@@ -30,6 +31,8 @@ pub(super) struct Routing {
     pub(super) works: Vec<Work>,
     /// Time that is expected, where the model has chosen.
     pub(super) estimates: Option<Estimates>,
+    /// What is expected of storage, if the fragment was not seen there yet.
+    pub(super) unseen: Option<Unseen>,
     /// Seconds that one of this side's cores would take per row.
     pub(super) expected_s_per_row: f64,
 }
@@ -39,11 +42,11 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
     let model = &scan.query().resources().model;
     let costing = Costing::new(scan);
     let mut taken = Taken::new(&scan.query().resources().cache, metrics);
-    // No other query spends it meanwhile.
-    let credit_s = if scan.is_routed_by_model() { model.credit.lock().take() } else { 0.0 };
-    let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken, credit_s);
-    if let Some(Estimates { chosen, without_cache, .. }) = &estimates {
-        model.credit.lock().count(credit_s, *without_cache, *chosen);
+    // No other scan spends it meanwhile.
+    let terms = scan.is_routed_by_model().then(|| model.credit.lock().take());
+    let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken, terms.as_ref());
+    if let Some((Estimates { time, .. }, terms)) = estimates.as_ref().zip(terms) {
+        model.credit.lock().give_back(&terms, time);
     }
     let (accesses, answers) = taken.into_accesses();
     let mut requests = requests.into_iter();
@@ -74,15 +77,17 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
         let (object, partition) = (Arc::clone(object), Arc::clone(partition));
         Work { object, partition, route, segments, answer, answer_bytes_max, missed, plan }
     });
-    Routing { works: works.collect(), estimates, expected_s_per_row: costing.here_s_per_row() }
+    let unseen = costing.unseen();
+    Routing { works: works.collect(), estimates, unseen, expected_s_per_row: costing.here_s_per_row() }
 }
 
 /// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
 /// nothing is admitted, counted or pinned.
 pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates>) {
     let resources = scan.query().resources();
+    let terms = scan.is_routed_by_model().then(|| resources.model.credit.lock().terms());
     let Decision { routed, estimates, .. } =
-        decide(scan, &Costing::new(scan), &mut Seen(&resources.cache), resources.model.credit.lock().seconds());
+        decide(scan, &Costing::new(scan), &mut Seen(&resources.cache), terms.as_ref());
     let count = |route| routed.iter().filter(|routed| routed.choice.route() == route).count();
     let routes = Route::ALL.into_iter().map(|route| (route, count(route))).filter(|(_, count)| *count > 0);
     (routes.collect(), estimates)
@@ -121,7 +126,9 @@ struct Routed {
 ///                       the fragment may run there and may reduce -> pushdown
 ///                       it may not ---------------------------------> pullup
 /// ```
-fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, credit_s: f64) -> Decision {
+///
+/// The model chooses, and loads spend credit on its `terms`, where there are any.
+fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, terms: Option<&Terms>) -> Decision {
     let Requests { segments: mut requests, answers } = match scan.settings().mode.caches() {
         true => requests(scan, costing),
         false => Requests::default(),
@@ -135,8 +142,8 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, c
     let mut chooser = Chooser::new(scan);
     let mut candidates = candidates(scan, &requests, by_index.into_iter().zip(answered), segments);
     record(scan, costing, &candidates, &requests);
-    let (preferences, estimates) = match scan.is_routed_by_model() {
-        true => {
+    let (preferences, mut estimates) = match terms {
+        Some(terms) => {
             let cacheable = candidates.iter_mut().filter(|candidate| candidate.uses_cache);
             cacheable.zip(segments.uses(&requests)).for_each(|(candidate, uses)| candidate.uses = uses);
             note_room(scan, &mut candidates);
@@ -144,21 +151,25 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, c
                 let decoded = candidate.decoded();
                 candidate.otherwise = Some(chooser.choose(candidate.object, candidate.partition, &decoded));
             }
-            let (preferences, estimates) = auto::choose(costing, &candidates, credit_s);
+            let (preferences, estimates) = auto::choose(costing, &candidates, terms);
             (preferences, Some(estimates))
         }
-        false => (candidates.iter().map(|candidate| by_rule(candidate, &mut chooser)).collect(), None),
+        None => (candidates.iter().map(|candidate| by_rule(candidate, &mut chooser)).collect(), None),
     };
 
     let of_cache = |(preference, candidate): (&Preference, &Candidate<'_>)| {
         candidate.uses_cache.then_some(matches!(preference, Preference::LoadOr(_)))
     };
     let wanted: Vec<bool> = preferences.iter().zip(&candidates).filter_map(of_cache).collect();
-    let mut admitted = match wanted.contains(&true) {
+    let admitted = match wanted.contains(&true) {
         true => segments.admit(&requests, &wanted),
         false => vec![false; wanted.len()],
+    };
+    let count = |of: &[bool]| of.iter().filter(|it| **it).count() as f64;
+    if let Some(estimates) = &mut estimates {
+        estimates.load_share(count(&admitted).min(count(&wanted)) / count(&wanted).max(1.0));
     }
-    .into_iter();
+    let mut admitted = admitted.into_iter();
     let routed = preferences.into_iter().zip(candidates).map(|(preference, candidate)| {
         let admitted = candidate.uses_cache && admitted.next().unwrap_or(false);
         let choice = match preference {

@@ -24,12 +24,14 @@ use tokio::sync::mpsc;
 
 use super::auto::Estimates;
 use super::by_index::indexes_of;
+use super::costing::Unseen;
 use super::expected::ExpectedAnswer;
 use super::group::{Group, grouped};
 use super::group_source::{GroupSource, chunk_ranges};
 use super::local::Columns;
 use super::morsels::Morsels;
 use super::poll_time::PollTime;
+use super::probe::begin_more_probes;
 use super::remote::{FragmentCall, RemoteSource};
 use super::router::{Routing, route};
 use super::scan_plan::ScanPlan;
@@ -86,6 +88,8 @@ pub(super) struct ScanRun {
     /// Expected answers to the fragment.
     pub(super) expected: ExpectedAnswer,
     pub(super) query: Arc<QueryContext>,
+    /// Rows of all partitions.
+    rows: u64,
     pub(super) shape: Shape,
     /// Expectations from statistics, which what is learnt of `shape` corrects.
     statistics: Expected,
@@ -97,6 +101,10 @@ pub(super) struct ScanRun {
     /// Stored bytes that are on their way.
     windows: Windows,
     started: Instant,
+    /// Partitions that are not done.
+    left: AtomicUsize,
+    /// What was expected of storage, if the fragment had not been seen there.
+    unseen: Option<Unseen>,
     /// Time until the last partition was done, so far.
     took_us: AtomicU64,
     pub(super) metrics: ScanMetrics,
@@ -166,9 +174,13 @@ impl ScanRun {
         let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
         let mut made = VecDeque::new();
         let mut largest = 1;
-        let Routing { works, estimates, expected_s_per_row } = route(scan, &metrics);
+        let Routing { works, estimates, unseen, expected_s_per_row } = route(scan, &metrics);
+        let left = AtomicUsize::new(works.len());
+        begin_more_probes(scan, &works);
         if let Some(estimates) = &estimates {
-            metrics.time_expected.add_duration(Duration::try_from_secs_f64(estimates.chosen).unwrap_or_default());
+            metrics
+                .time_expected
+                .add_duration(Duration::try_from_secs_f64(estimates.time.seconds()).unwrap_or_default());
         }
         for work in works {
             if !matches!(work.route, Route::Local | Route::Answered) {
@@ -232,7 +244,10 @@ impl ScanRun {
             estimates,
             windows: Windows::default(),
             started,
+            left,
+            unseen,
             took_us: AtomicU64::new(0),
+            rows: scan.partitions().iter().map(|(_, partition)| partition.rows).sum(),
             shape: scan.shape(),
             statistics: scan.expected(),
             query,
@@ -287,8 +302,16 @@ impl ScanRun {
         self.metrics.partitions_done.add(partitions);
         let now = self.started.elapsed().as_micros() as u64;
         let before = self.took_us.fetch_max(now, Ordering::Relaxed);
-        if self.estimates.is_some() {
+        let left = self.left.fetch_sub(partitions, Ordering::Relaxed).saturating_sub(partitions);
+        if let Some(Estimates { time, .. }) = &self.estimates {
             self.metrics.time_taken.add_duration(Duration::from_micros(now.saturating_sub(before)));
+            if left == 0 {
+                let took = self.took().as_secs_f64();
+                self.query.resources().model.credit.lock().count(time, took);
+                if time.is_uncached {
+                    self.observe_all(Seen { uncached_s: Some(took), ..Seen::default() });
+                }
+            }
         }
     }
 
@@ -308,6 +331,22 @@ impl ScanRun {
         let rows = works.iter().map(|work| work.partition.rows).sum();
         let experience = &self.query.resources().experience;
         experience.observe(self.shape, self.statistics, (&places(works), rows), seen);
+        if let Some(unseen) = self.unseen {
+            let expected = |per_row: f64| per_row * rows as f64;
+            let mut known = self.query.resources().model.unseen.lock();
+            if let Some(bytes) = seen.answer_bytes {
+                known.answers.observe(bytes as f64, expected(unseen.answer_bytes));
+            }
+            if let Some(seconds) = seen.storage_s {
+                known.storage.observe(seconds, expected(unseen.storage_s));
+            }
+        }
+    }
+
+    /// Remembers what the scan has shown as a whole.
+    fn observe_all(&self, seen: Seen) {
+        let experience = &self.query.resources().experience;
+        experience.observe(self.shape, self.statistics, (&[], self.rows), seen);
     }
 
     /// Remembers that the storage of `object` did not run a fragment, if it was too busy.
@@ -329,6 +368,13 @@ impl ScanRun {
     /// Remembers whether the stored bytes of partitions were smaller than the answer.
     pub(super) fn learn_raw_is_smaller(&self, shape: Shape, works: &[Work], smaller: bool) {
         self.query.resources().experience.learn_raw_is_smaller(shape, self.statistics, &places(works), smaller);
+        if let Some(unseen) = self.unseen.filter(|_| smaller) {
+            // At least as many bytes as are stored.
+            let stored: u64 = works.iter().map(|work| work.partition.stored_bytes(&self.columns)).sum();
+            let rows: u64 = works.iter().map(|work| work.partition.rows).sum();
+            let mut known = self.query.resources().model.unseen.lock();
+            known.answers.observe(stored as f64, unseen.answer_bytes * rows as f64);
+        }
     }
 
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {

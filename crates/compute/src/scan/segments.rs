@@ -17,7 +17,7 @@ pub(super) trait Segments {
     /// Makes room for the answers that are `wanted`, as far as the policy has any.
     fn admit_answers(&mut self, answers: &[Vec<SegmentRequest>], wanted: &[bool]);
 
-    /// Per group, how often its least used segment was asked for before.
+    /// Per group, how often it may be taken to have been asked for before ([`SegmentCache::uses`]).
     fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64>;
 
     /// Per group, whether all its segments that are not cached are admitted (Algorithm 1), of those that are `wanted`.

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod connections;
+mod cores;
 mod embedded;
 mod remote;
 

@@ -1,7 +1,6 @@
 //! A storage node behind Arrow Flight.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use tonic::transport::Channel;
 use tonic::{Response, Streaming};
 
 use super::connections::{ConnectionOptions, Connections, StreamPlace};
+use super::cores;
 use crate::listing::{OBJECTS_MAX, SKIPPED_MAX};
 use crate::service::MESSAGE_BYTES_MAX;
 use crate::{Capabilities, ContentKind, Descriptions, Messages, Storage};
@@ -79,12 +79,6 @@ impl fmt::Debug for RemoteNode {
     }
 }
 
-/// Whether an address (`host:port`) is reached without leaving this machine.
-fn is_this_machine(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 impl RemoteNode {
     /// The node at `address` (`host:port`). Connects on first use.
     ///
@@ -104,7 +98,7 @@ impl RemoteNode {
             address: address.to_owned(),
             capabilities: Capabilities {
                 crosses_link: true,
-                shares_cores: is_this_machine(address),
+                shares_cores: cores::shared_with(address),
                 ..Capabilities::all()
             },
             connections,
