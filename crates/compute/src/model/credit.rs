@@ -133,11 +133,11 @@ mod tests {
         run(&mut credit, &time(1.0, 0.4, 0.0), even - 0.6);
         assert!((credit.terms().credit_s - 0.6).abs() < 1e-9);
         // Its loads take longer than expected.
-        let loading = time(1.0, 1.0, 0.3);
+        let loading = time(1.0, 1.0, 0.5);
         let terms = credit.take();
         assert_eq!(credit.terms().credit_s, 0.0, "another scan has none meanwhile");
         credit.give_back(&terms, &loading);
-        assert!((credit.terms().credit_s - 0.3).abs() < 1e-9, "what it spends is gone before it is done");
+        assert!((credit.terms().credit_s - 0.1).abs() < 1e-9, "what it spends is gone before it is done");
         credit.count(&loading, even + 0.5);
         assert!((credit.terms().credit_s - 0.1).abs() < 1e-9);
         assert!(credit.terms().loads > 1.0);

@@ -299,7 +299,10 @@ mod tests {
         let (some, before, after) = invested(&open, 6.25e6, 1.0, 0.1);
         let (more, _, most) = invested(&open, 6.25e6, 1.0, 9.0);
         assert!(none < some && some < more, "{none} {some} {more}");
-        assert!(after <= before * 1.14 && most <= before * (1.0 + KNOWN_SHARE), "{before} {after} {most}");
+        assert!(
+            after <= before * (1.1001 + Credit::SHARE) && most <= before * (1.0 + KNOWN_SHARE),
+            "{before} {after} {most}"
+        );
     }
 
     #[test]
