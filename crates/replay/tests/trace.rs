@@ -129,3 +129,12 @@ fn next_uses_are_found_by_printed_keys() {
     assert_eq!([0, 1, 2, 3].map(|from| uses.next(&pieces, from)), [Some(0), Some(1), Some(2), None]);
     assert_eq!(uses.next(&"a  b", 0), None);
 }
+
+#[test]
+fn what_may_never_end_is_not_read() {
+    let error = Trace::open(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+    let directory = std::env::temp_dir();
+    let error = Trace::open(&directory).unwrap_err().to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+}

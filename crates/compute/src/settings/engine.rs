@@ -1,9 +1,7 @@
 //! Settings of what all queries of a database share.
 
 use std::fmt;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -71,9 +69,8 @@ impl FromStr for CachePolicy {
             let known = policy_named(text).map_err(|error| format!("{error}, belady:FILE"))?;
             return Ok(Self { policy: known, trace: None });
         };
-        let failed = |error: &dyn fmt::Display| format!("cache policy {BELADY}: {path}: {error}");
-        let file = File::open(path).map_err(|error| failed(&error))?;
-        let trace = Trace::read(BufReader::new(file)).map_err(|error| failed(&error))?;
+        let trace =
+            Trace::open(Path::new(path)).map_err(|error| format!("cache policy {BELADY}: '{path}': {error}"))?;
         Ok(Self { policy: Arc::new(Belady::new(&trace)), trace: Some(path.to_owned()) })
     }
 }

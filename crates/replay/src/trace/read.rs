@@ -1,20 +1,35 @@
 //! Reads a trace.
 
 use std::collections::{HashMap, HashSet};
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
 
 use super::line::{DefinitionLine, LookupLine, PartitionLine, VersionLine};
 use super::model::{Lookup, Need, Partition, Segment, SegmentId};
 use super::{Header, Trace, TraceError, VERSION};
 
+/// Bytes of the longest line that is read: a lookup of a million segments.
+const LINE_BYTES_MAX: u64 = 256 << 20;
+
 impl Trace {
+    /// Reads the trace in a file.
+    ///
+    /// # Errors
+    /// As [`Trace::read`]; and if it is a pipe or a device, which may never end.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        if !path.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file").into());
+        }
+        Self::read(BufReader::new(File::open(path)?))
+    }
+
     /// Reads a trace to its end.
     ///
     /// # Errors
     /// [`TraceError`] names what is wrong, and with which line.
-    pub fn read(file: impl BufRead) -> Result<Self, TraceError> {
-        let mut lines = file.lines();
-        let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
+    pub fn read(mut file: impl BufRead) -> Result<Self, TraceError> {
+        let first = line(&mut file, 1)?.unwrap_or_default();
         let VersionLine { version } = parse(1, &first)?;
         if version != u64::from(VERSION) {
             return Err(TraceError::Version { found: version, expected: VERSION });
@@ -22,12 +37,28 @@ impl Trace {
         let header: Header = parse(1, &first)?;
         let mut reader = Reader::default();
         let mut lookups = vec![];
-        for (position, line) in lines.enumerate() {
-            reader.line = position + 2;
-            lookups.push(reader.lookup(&line?)?);
+        reader.line = 2;
+        while let Some(text) = line(&mut file, reader.line)? {
+            lookups.push(reader.lookup(&text)?);
+            reader.line += 1;
         }
         Ok(Self { header, segments: reader.segments, lookups })
     }
+}
+
+/// The next line, which has this number; `None` at the end.
+fn line(file: &mut impl BufRead, number: usize) -> Result<Option<String>, TraceError> {
+    let damaged = |reason: String| TraceError::Damaged { line: number, reason };
+    let mut bytes = vec![];
+    if io::Read::take(&mut *file, LINE_BYTES_MAX).read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(None);
+    }
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    } else if bytes.len() as u64 == LINE_BYTES_MAX {
+        return Err(damaged(format!("it has more than {LINE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| damaged("it is not text".to_owned()))
 }
 
 fn parse<'a, T: serde::Deserialize<'a>>(line: usize, text: &'a str) -> Result<T, TraceError> {

@@ -50,7 +50,12 @@ impl CalibrationFile {
     pub fn read(&self) -> Result<Vec<Calibration>, CalibrationFileError> {
         let failed = |cause| CalibrationFileError::new(&self.path, cause);
         let mut bytes = vec![];
-        let file = match File::open(&self.path) {
+        let opened = fs::metadata(&self.path).and_then(|metadata| match metadata.is_file() {
+            true => File::open(&self.path),
+            // Opening a pipe may never end.
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        });
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             Err(error) => return Err(failed(Cause::Unreadable(error))),
@@ -200,6 +205,10 @@ mod tests {
     fn what_cannot_be_read_is_not_damaged() {
         let directory = tempfile::tempdir().unwrap();
         let file = CalibrationFile::of(directory.path());
+        std::os::unix::fs::symlink("/dev/zero", file.path()).unwrap();
+        let error = file.read().unwrap_err();
+        assert!(error.to_string().contains("not a regular file") && !error.is_replaceable(), "{error}");
+        fs::remove_file(file.path()).unwrap();
         fs::create_dir(file.path()).unwrap();
         let error = file.read().unwrap_err();
         assert!(!error.is_replaceable(), "{error}");

@@ -10,9 +10,12 @@ use thermocline_workloads::generate::{Format, PARTITION_SIZE_MIN};
 
 use super::super::Failure;
 
-/// A count of at least `least`.
+/// Largest count: more than that, nobody waits for.
+const COUNT_MAX: u64 = 1_000_000;
+
+/// A count from `least` to [`COUNT_MAX`].
 pub fn at_least(least: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(least..)
+    RangedU64ValueParser::new().range(least..=COUNT_MAX)
 }
 
 /// The format of this name.

@@ -1,7 +1,5 @@
 //! `thermocline bench cache-sim`: replacement algorithms over traces, relative to the best that any of them could do.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use thermocline_replay::bound::{Effort, lower_bound, offline_plan};
@@ -60,9 +58,7 @@ pub fn cache_sim(args: &CacheSimArgs) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Trace, Failure> {
-    let named = |error: &dyn std::fmt::Display| Failure::Failed(format!("trace {}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| named(&error))?;
-    Trace::read(BufReader::new(file)).map_err(|error| named(&error))
+    Trace::open(path).map_err(|error| Failure::Failed(format!("trace {}: {error}", path.display())))
 }
 
 /// Reports of all algorithms at one cache size. After the one that knows the future come those that keep stored bytes as

@@ -19,14 +19,18 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Writes to the directory, if one is given; creates it at once, so that a wrong path is reported early.
+    /// Writes to the directory, if one is given; creates it at once, and a file in it, so that a wrong path is reported
+    /// before anything is measured.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If it cannot be created, or nothing can be written to it.
     pub fn new(args: &FiguresArgs) -> Result<Self> {
         let folder = args.figures.clone();
         if let Some(folder) = &folder {
-            std::fs::create_dir_all(folder).map_err(|error| exec_datafusion_err!("{}: {error}", folder.display()))?;
+            let failed = |error: std::io::Error| exec_datafusion_err!("{}: {error}", folder.display());
+            std::fs::create_dir_all(folder).map_err(failed)?;
+            let tried = folder.join(format!(".thermocline-{}", std::process::id()));
+            std::fs::File::create(&tried).and_then(|_| std::fs::remove_file(&tried)).map_err(failed)?;
         }
         Ok(Self { folder })
     }

@@ -151,7 +151,7 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
     let nodes: Vec<String> = arguments.node.clone().map_or(labels, |node| vec![node]);
     let options = options(arguments, engine.resources().settings().cache_size);
     let mut measured = vec![];
-    for (number, node) in nodes.iter().enumerate() {
+    for node in &nodes {
         let mut line = ProgressLine::new(node);
         let calibrated = calibrate(engine, &session.settings(), (table, node), &options, &mut |progress| {
             line.show(progress);
@@ -160,13 +160,15 @@ async fn measure(arguments: &CalibrateArgs, table: &str) -> Result<(), Failure> 
         drop(line);
         let calibrated = calibrated.map_err(|error| failed(&error))?;
         print_report(&calibrated);
-        if let Some(out) = &arguments.out {
-            write_figures(out, number, &calibrated)?;
-        }
-        measured.push(calibrated.calibration);
+        measured.push(calibrated);
     }
-    for calibration in measured {
-        engine.resources().calibrations().keep(calibration).map_err(|error| not_kept(&error))?;
+    for Calibrated { calibration, .. } in &measured {
+        engine.resources().calibrations().keep(calibration.clone()).map_err(|error| not_kept(&error))?;
+    }
+    for (number, calibrated) in measured.iter().enumerate() {
+        if let Some(out) = &arguments.out {
+            write_figures(out, number, calibrated)?;
+        }
     }
     say!("kept in {}; it is used when the database is opened again", arguments.directory.display());
     session.close().await?;

@@ -77,7 +77,6 @@ impl Runner {
     /// # Errors
     /// If a file cannot be written.
     pub fn new(options: RunOptions, formats: &[Format]) -> Result<Self> {
-        let json = JsonLines::new(options.common.json.as_ref())?;
         let mut data = HashMap::new();
         for format in formats {
             let partition_size = match format {
@@ -87,6 +86,8 @@ impl Runner {
             let folder = options.common.data.clone();
             data.insert(*format, workload_data(&Workload::SSB, folder, options.scale, *format, partition_size)?);
         }
+        // It replaces what is there, once the data are.
+        let json = JsonLines::new(options.common.json.as_ref())?;
         let pinned = match pin_this_process(COMPUTE_CORE) {
             Ok(()) => true,
             Err(why) => {
