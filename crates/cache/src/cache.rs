@@ -278,15 +278,15 @@ impl SegmentCache {
         })
     }
 
-    /// By group, how often it may be taken to have been asked for, cached or not: as often as its least used segment, or a
-    /// quarter as often as its segments on average. A column that is new among others that are in demand is likely to come
-    /// back with them. Counts nothing.
-    pub fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64> {
+    /// For each group, an estimate of how often it was asked for, cached or not, beside the last `latest` times: as often as
+    /// its least used segment, or a quarter of the average over its segments, if that is more. A column that is new among
+    /// popular ones is likely to come back with them. Counts no use.
+    pub fn uses(&self, groups: &[Vec<SegmentRequest>], latest: u64) -> Vec<u64> {
         self.locked(|state| {
             let mut last = LastObject::default();
             let mut uses = |request: &SegmentRequest| {
                 let slot = state.index.find(&request.key, &mut last).and_then(|slot| state.slots.get(slot));
-                slot.map_or(0, |slot| slot.uses.frequency)
+                slot.map_or(0, |slot| slot.uses.frequency.saturating_sub(latest))
             };
             let of_group = |group: &Vec<SegmentRequest>| {
                 let of_segments = group.iter().map(&mut uses);

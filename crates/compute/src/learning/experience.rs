@@ -78,7 +78,7 @@ pub(crate) struct Observed {
     pub(crate) storage_s: Option<f64>,
     /// Seconds that the fragment took here, on one core, beside reading.
     pub(crate) here_s: Option<f64>,
-    /// Seconds from the first to the last row of a scan that made no use of a cache.
+    /// Seconds from routing to the last row, of a scan that did not use the cache.
     pub(crate) uncached_s: Option<f64>,
 }
 

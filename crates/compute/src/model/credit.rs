@@ -8,41 +8,46 @@ const SECONDS_MAX: f64 = 10.0;
 const DEBT_MAX: f64 = 1.0;
 /// Seconds of credit to begin with: nothing was saved yet, and nothing would be without a first load.
 const SECONDS_FIRST: f64 = 0.5;
-/// How many times the time that is expected a scan counts for at most: whoever reads its rows may be slow.
+/// A scan counts as at most this many times the time of its work: whoever reads its rows may be slow.
 const TAKEN_MAX: f64 = 4.0;
-/// The same of scans that are expected to take less than this: a task of a busy machine waits that long.
+/// Or as this, if that is more: on a busy machine, a task waits that long for a core.
 const TAKEN_MIN_S: f64 = 0.02;
-/// Seconds of scans over which their time is compared with that of their work.
+/// Expected seconds over which the ratios below look back.
 const WINDOW_S: f64 = 5.0;
-/// Share of a scan's time that its loads take at least, where they tell how long loads take.
+/// Loads tell what loads take only if they are expected to be at least this share of the scan's time.
 const LOADS_SHARE_MIN: f64 = 0.25;
+/// Least ratio of the time to the work of loads. It is what is left of a scan's time, so that a small error of the rest may
+/// make it anything.
+const LOADS_RATIO_MIN: f64 = 0.5;
 
-/// What all scans so far would have taken without a cache, and [`Credit::SHARE`] more, beyond what they took. Loads spend
-/// it, so that no sequence of queries takes longer than without a cache, but for that share.
+/// The time that all scans so far would have taken without a cache, plus [`Credit::SHARE`], minus the time that they took.
+/// Loads spend it, so that, as far as estimates are right, no sequence of queries takes longer than without a cache by more
+/// than that share.
 #[derive(Debug)]
 pub(crate) struct Credit {
     seconds: f64,
-    /// Seconds that scans without a cache took, to those of their work: they wait for the operators above and for other
-    /// scans of the query.
+    /// Of these, what scans that are not done were given.
+    reserved: f64,
+    /// Time to work of scans that did not use the cache: they wait for the operators above and for other scans of the query.
     uncached: Ratio,
-    /// The same of what loads add.
+    /// The same for what loads add to both.
     loads: Ratio,
 }
 
 impl Default for Credit {
     fn default() -> Self {
-        Self { seconds: SECONDS_FIRST, uncached: Ratio::new(WINDOW_S), loads: Ratio::new(WINDOW_S) }
+        Self { seconds: SECONDS_FIRST, reserved: 0.0, uncached: Ratio::new(WINDOW_S), loads: Ratio::new(WINDOW_S) }
     }
 }
 
 /// What loads of a scan may spend, and how its time relates to that of its work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// Seconds beyond [`Credit::SHARE`]; negative if earlier scans have taken longer than without a cache.
+    /// Seconds; negative if earlier scans have taken longer than they were allowed.
     pub(crate) credit_s: f64,
-    /// Seconds that a scan takes for each of its work without loads.
+    /// Seconds that a scan takes per second of its work, without loads.
     pub(crate) uncached: f64,
-    /// Seconds that its loads add for each that the work adds.
+    /// Seconds that loads add per second of the work that they add.
     pub(crate) loads: f64,
 }
 
@@ -55,17 +60,43 @@ pub(crate) struct ScanTime {
     pub(crate) before_loads: f64,
     /// What its loads add.
     pub(crate) loads: f64,
-    /// The work before loads, and that which loads add, as the model has them.
+    /// Seconds of its work before loads, as the model estimates them, without corrections.
     pub(crate) work: f64,
+    /// The same of the work that loads add.
     pub(crate) work_of_loads: f64,
     /// Whether it makes no use of a cache.
     pub(crate) is_uncached: bool,
+    /// Whether an index finds rows of it, whose time nothing is expected of.
+    pub(crate) by_index: bool,
 }
 
 impl ScanTime {
     /// All in all.
     pub(crate) fn seconds(&self) -> f64 {
         self.before_loads + self.loads
+    }
+
+    /// What it is allowed by itself, without credit.
+    fn allowed(&self) -> f64 {
+        self.without_cache * (1.0 + Credit::SHARE)
+    }
+
+    /// What its loads take from the credit.
+    fn borrowed(&self) -> f64 {
+        let beyond = (self.seconds() - self.allowed()).clamp(0.0, SECONDS_MAX);
+        if beyond.is_finite() { beyond.min(self.loads) } else { 0.0 }
+    }
+
+    /// That of a `share` of its partitions.
+    fn part(&self, share: f64) -> Self {
+        Self {
+            without_cache: self.without_cache * share,
+            before_loads: self.before_loads * share,
+            loads: self.loads * share,
+            work: self.work * share,
+            work_of_loads: self.work_of_loads * share,
+            ..*self
+        }
     }
 }
 
@@ -75,36 +106,38 @@ impl Credit {
 
     /// What loads of a scan may spend.
     pub(crate) fn terms(&self) -> Terms {
-        Terms { credit_s: self.seconds, uncached: self.uncached.value(), loads: self.loads.value() }
+        let loads = self.loads.value().max(LOADS_RATIO_MIN);
+        Terms { credit_s: self.seconds - self.reserved, uncached: self.uncached.value(), loads }
     }
 
-    /// The same, to be spent by nobody else; [`Credit::give_back`] returns what the scan does not spend.
+    /// Takes all credit for one scan; others see none until [`Credit::give_back`].
     pub(crate) fn take(&mut self) -> Terms {
         let terms = self.terms();
-        self.seconds = self.seconds.min(0.0);
+        self.reserved += terms.credit_s.max(0.0);
         terms
     }
 
-    /// Gives back what loads of a scan, which took `terms`, do not spend.
+    /// Returns what the loads of that scan do not spend.
     pub(crate) fn give_back(&mut self, terms: &Terms, time: &ScanTime) {
-        self.add(terms.credit_s.max(0.0) - time.loads);
+        self.reserved += time.borrowed() - terms.credit_s.max(0.0);
     }
 
-    /// Counts a scan that was done in `taken` seconds.
-    pub(crate) fn count(&mut self, time: &ScanTime, taken: f64) {
-        let taken = taken.min((time.seconds() * TAKEN_MAX).max(TAKEN_MIN_S));
-        self.add(time.loads + time.without_cache * (1.0 + Self::SHARE) - taken);
+    /// Counts a scan of which a `share` was done in `taken` seconds; says how many these count as.
+    pub(crate) fn count(&mut self, time: &ScanTime, share: f64, taken: f64) -> f64 {
+        self.reserved -= time.borrowed();
+        let time = time.part(share);
+        let taken = taken.min(((time.work + time.work_of_loads) * TAKEN_MAX).max(TAKEN_MIN_S));
+        let seconds = self.seconds + time.allowed() - taken;
+        if time.by_index || share <= 0.0 || !seconds.is_finite() {
+            return taken;
+        }
+        self.seconds = seconds.clamp(-DEBT_MAX, SECONDS_MAX);
         if time.is_uncached {
             self.uncached.observe(taken, time.work);
         } else if time.loads >= time.seconds() * LOADS_SHARE_MIN {
             self.loads.observe((taken - time.before_loads).max(0.0), time.work_of_loads);
         }
-    }
-
-    fn add(&mut self, seconds: f64) {
-        if seconds.is_finite() {
-            self.seconds = (self.seconds + seconds).clamp(-DEBT_MAX, SECONDS_MAX);
-        }
+        taken
     }
 }
 
@@ -112,35 +145,70 @@ impl Credit {
 mod tests {
     use super::*;
 
+    const EVEN: f64 = 1.0 + Credit::SHARE;
+
     fn time(without_cache: f64, before_loads: f64, loads: f64) -> ScanTime {
         let (work, work_of_loads) = (before_loads, loads);
-        ScanTime { without_cache, before_loads, loads, work, work_of_loads, is_uncached: false }
+        ScanTime { without_cache, before_loads, loads, work, work_of_loads, ..ScanTime::default() }
+    }
+
+    fn route(credit: &mut Credit, time: &ScanTime) {
+        let terms = credit.take();
+        credit.give_back(&terms, time);
     }
 
     /// Routes a scan and counts it.
     fn run(credit: &mut Credit, time: &ScanTime, taken: f64) {
-        let terms = credit.take();
-        credit.give_back(&terms, time);
-        credit.count(time, taken);
+        route(credit, time);
+        credit.count(time, 1.0, taken);
+    }
+
+    fn owns(credit: &Credit, seconds: f64) {
+        assert!((credit.terms().credit_s - seconds).abs() < 1e-9, "{seconds}: {credit:?}");
     }
 
     #[test]
     fn loads_spend_what_scans_have_saved() {
         let mut credit = Credit { seconds: 0.0, ..Credit::default() };
-        let even = 1.0 + Credit::SHARE;
-        run(&mut credit, &time(1.0, 1.0, 0.0), even);
-        assert!(credit.terms().credit_s.abs() < 1e-9);
-        run(&mut credit, &time(1.0, 0.4, 0.0), even - 0.6);
-        assert!((credit.terms().credit_s - 0.6).abs() < 1e-9);
-        // Its loads take longer than expected.
-        let loading = time(1.0, 1.0, 0.5);
+        run(&mut credit, &time(1.0, 1.0, 0.0), EVEN);
+        owns(&credit, 0.0);
+        run(&mut credit, &time(1.0, 0.4, 0.0), EVEN - 0.6);
+        owns(&credit, 0.6);
+        // Its loads take longer than expected: they were to take half a second beyond what it is allowed.
+        let loading = time(1.0, 1.0, 0.5 + Credit::SHARE);
         let terms = credit.take();
-        assert_eq!(credit.terms().credit_s, 0.0, "another scan has none meanwhile");
+        owns(&credit, 0.0);
         credit.give_back(&terms, &loading);
-        assert!((credit.terms().credit_s - 0.1).abs() < 1e-9, "what it spends is gone before it is done");
-        credit.count(&loading, even + 0.5);
-        assert!((credit.terms().credit_s - 0.1).abs() < 1e-9);
+        owns(&credit, 0.1);
+        credit.count(&loading, 1.0, EVEN + 0.55);
+        owns(&credit, 0.05);
         assert!(credit.terms().loads > 1.0);
+    }
+
+    #[test]
+    fn what_a_scan_is_allowed_by_itself_is_nobodys_credit() {
+        let mut credit = Credit { seconds: 0.0, ..Credit::default() };
+        let loading = time(50.0, 50.0, 15.0);
+        route(&mut credit, &loading);
+        owns(&credit, 0.0);
+        credit.count(&loading, 1.0, 65.0);
+        owns(&credit, 0.0);
+    }
+
+    #[test]
+    fn scans_that_end_early_count_for_what_they_did() {
+        let mut credit = Credit { seconds: 1.0, ..Credit::default() };
+        let loading = time(1.0, 1.0, 1.0);
+        route(&mut credit, &loading);
+        credit.count(&loading, 0.0, 0.2);
+        owns(&credit, 1.0);
+        route(&mut credit, &loading);
+        credit.count(&loading, 0.5, 0.5 * EVEN);
+        owns(&credit, 1.0);
+        // What an index finds has cost nothing by expectation.
+        let found = ScanTime { by_index: true, ..time(5.0, 0.0, 0.0) };
+        run(&mut credit, &found, 1.0);
+        owns(&credit, 1.0);
     }
 
     #[test]
@@ -149,13 +217,15 @@ mod tests {
         for _ in 0..3 {
             run(&mut credit, &time(1.0, 1.0, 0.0), 100.0);
         }
-        assert_eq!(credit.terms().credit_s, -DEBT_MAX);
-        let terms = credit.take();
-        credit.give_back(&terms, &time(1.0, 1.0, 0.0));
-        assert_eq!(credit.terms().credit_s, -DEBT_MAX, "taking it pays no debt");
-        run(&mut credit, &time(f64::NAN, 1.0, 0.0), 1.0);
+        owns(&credit, -DEBT_MAX);
+        route(&mut credit, &time(1.0, 1.0, 0.0));
+        owns(&credit, -DEBT_MAX);
+        for odd in [f64::NAN, f64::INFINITY] {
+            run(&mut credit, &time(odd, 1.0, 0.0), 1.0);
+            run(&mut credit, &time(1.0, 1.0, odd), EVEN);
+        }
         run(&mut credit, &time(1e9, 1.0, 0.0), 0.0);
-        assert_eq!(credit.terms().credit_s, SECONDS_MAX);
+        owns(&credit, SECONDS_MAX);
     }
 
     #[test]

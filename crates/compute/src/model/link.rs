@@ -219,7 +219,7 @@ impl Link {
 
     /// Learns the bandwidth from a probe, if it is not known yet.
     pub(super) fn found(&mut self, bytes_per_s: f64) {
-        if !self.bytes_per_s.is_observed() {
+        if !self.bytes_per_s.is_observed() && bytes_per_s > 0.0 {
             self.periods = Achieved::default();
             self.bytes_per_s.observe(bytes_per_s);
         }

@@ -2,7 +2,7 @@
 
 /// Factor by which one observation may differ from what was expected; beyond it, it counts as that much.
 const FACTOR_MAX: f64 = 16.0;
-/// Share of the window that the ratio of 1 weighs which is assumed at first.
+/// Weight, as a share of the window, of the ratio of 1 that is assumed at first.
 const ASSUMED_SHARE: f64 = 0.05;
 
 /// Ratio of two sums, so that what was expected to be large counts for more than what was expected to be small. Earlier
@@ -30,7 +30,7 @@ impl Ratio {
         if !(observed.is_finite() && expected.is_finite() && expected > 0.0) {
             return;
         }
-        // One observation is never all there is.
+        // No single observation fills more than half of the window.
         let weight = (self.window / 2.0 / expected).min(1.0);
         let observed = observed.clamp(expected / FACTOR_MAX, expected * FACTOR_MAX);
         let kept = (1.0 - (self.expected + expected * weight - self.window).max(0.0) / self.expected).max(0.0);

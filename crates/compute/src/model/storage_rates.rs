@@ -11,17 +11,17 @@ use super::link::{Link, Transfer};
 
 /// Fragments at once that are assumed until some have run.
 const SLOTS: f64 = 2.0;
-/// Probes of a link, after which what they have told is taken as it is: on a busy machine, one may tell little, so each
-/// takes twice as long as the one before it.
+/// Probes of a link at most; after the last one, its fastest read is taken for the bandwidth. On a busy machine a probe may
+/// tell little, so each may take twice as long as the one before.
 const PROBES_MAX: u32 = 4;
-/// Those of them that begin whether or not anything else is going to move.
+/// Of these, probes that begin even if no bytes of a query are going to move.
 const PROBES_FIRST: u32 = 2;
 /// Time of the first one, after which no further read of it begins.
 const PROBE_TIME: Duration = Duration::from_millis(25);
 /// Bytes of a read that tells the bandwidth by itself.
 const PROBE_BYTES: u64 = 1 << 20;
-/// Reads of a probe that tell the bandwidth if their rates differ by no more than a factor, and the last, which has most
-/// bytes, took some time.
+/// Consecutive reads whose rates must differ by at most [`PROBE_ALIKE`] to tell the bandwidth; the last must have taken
+/// [`PROBE_READ_MIN`].
 const PROBE_READS_ALIKE: usize = 3;
 /// See [`PROBE_READS_ALIKE`].
 const PROBE_ALIKE: f64 = 1.25;
@@ -107,8 +107,10 @@ impl Drop for UnderWay<'_> {
 #[derive(Debug)]
 pub(crate) struct Probe {
     rates: Arc<Mutex<StorageRates>>,
-    until: Instant,
-    /// Bytes a second of each read so far.
+    time: Duration,
+    /// When its first read had ended, and how long that took: the round trip.
+    began: Option<(Instant, Duration)>,
+    /// Bytes a second of each further read so far.
     reads: Vec<f64>,
 }
 
@@ -120,38 +122,51 @@ impl Probe {
         let most = if moves { PROBES_MAX } else { PROBES_FIRST };
         let begins = !known.knows_link() && !known.is_probed && known.probes < most;
         begins.then(|| {
-            let until = Instant::now() + PROBE_TIME * 2_u32.pow(known.probes);
+            let time = PROBE_TIME * 2_u32.pow(known.probes);
             known.probes += 1;
             known.is_probed = true;
-            Self { rates: Arc::clone(rates), until, reads: vec![] }
+            Self { rates: Arc::clone(rates), time, began: None, reads: vec![] }
         })
     }
 
-    /// Counts a read of `bytes`, more than the one before it.
+    /// Counts the first read, of next to nothing.
+    pub(crate) fn reached(&mut self, took: Duration) {
+        self.began = Some((Instant::now(), took));
+    }
+
+    /// Counts a read of `bytes`, twice those of the one before it.
     pub(crate) fn read(&mut self, bytes: u64, took: Duration) {
-        self.reads.push(bytes as f64 / took.as_secs_f64().max(1e-6));
-        if bytes >= PROBE_BYTES || self.is_held_by_link(took) {
-            self.conclude();
+        let round_trip = self.began.map_or(Duration::ZERO, |(_, round_trip)| round_trip);
+        let moving = took.saturating_sub(round_trip).max(took / 2);
+        self.reads.push(bytes as f64 / moving.as_secs_f64().max(1e-6));
+        if let Some(rate) = self.held_by_link(took) {
+            self.found(rate);
+        } else if bytes >= PROBE_BYTES {
+            self.found(self.fastest());
         }
     }
 
-    /// Whether the last reads took as much longer as they had more bytes. Cores that are busy delay small and large reads
-    /// alike, so those seem to be the faster the more bytes they have.
-    fn is_held_by_link(&self, last_took: Duration) -> bool {
+    /// The rate of the last reads, if they took as much longer as they had more bytes. Cores that are busy delay small and
+    /// large reads alike, so that larger ones look faster.
+    fn held_by_link(&self, last_took: Duration) -> Option<f64> {
+        let first = self.reads.len().checked_sub(PROBE_READS_ALIKE)?;
+        let last = self.reads.get(first..).filter(|_| last_took >= PROBE_READ_MIN)?;
         let alike = |pair: &[f64]| matches!(pair, [a, b] if a.max(*b) <= PROBE_ALIKE * a.min(*b));
-        let last = self.reads.len().checked_sub(PROBE_READS_ALIKE).and_then(|first| self.reads.get(first..));
-        last_took >= PROBE_READ_MIN && last.is_some_and(|last| last.windows(2).all(alike))
+        last.windows(2).all(alike).then(|| last.last().copied())?
     }
 
-    /// No read is faster than the link.
-    fn conclude(&self) {
-        let most = self.reads.iter().copied().fold(0.0, f64::max);
-        self.rates.lock().link.found(most);
+    /// The rate of the fastest of the larger half of its reads: what comes in a burst at any speed is small.
+    fn fastest(&self) -> f64 {
+        self.reads.iter().skip(self.reads.len() / 2).copied().fold(0.0, f64::max)
+    }
+
+    fn found(&self, bytes_per_s: f64) {
+        self.rates.lock().link.found(bytes_per_s);
     }
 
     /// Whether nothing is left to find out, or the time is up.
     pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.until || self.rates.lock().knows_link()
+        self.began.is_some_and(|(began, _)| began.elapsed() >= self.time) || self.rates.lock().knows_link()
     }
 }
 
@@ -163,7 +178,7 @@ impl Drop for Probe {
             known.probes >= PROBES_MAX && !known.knows_link()
         };
         if is_last {
-            self.conclude();
+            self.found(self.fastest());
         }
     }
 }
@@ -279,6 +294,7 @@ mod tests {
     fn probed(bytes_per_s: f64, delay: impl Fn(usize) -> Duration) -> (f64, usize) {
         let rates: Arc<Mutex<StorageRates>> = Arc::default();
         let mut probe = Probe::begin(&rates, true).unwrap();
+        probe.reached(Duration::from_micros(300));
         for number in 0..5 {
             let bytes = (64 << 10) << number;
             probe.read(bytes, Duration::from_secs_f64(bytes as f64 / bytes_per_s) + delay(number));

@@ -12,20 +12,22 @@ use crate::model::{Cost, Credit, Load, Options, ScanTime, Terms, balance};
 /// made once what it would have saved so far exceeds what it costs (rent or buy, which costs at most twice as much as knowing
 /// the future).
 const UNKNOWN_SHARE: f64 = 0.03;
-/// Share by which loads that are paid from [`Credit`] may lengthen one scan: somebody waits for it.
+/// The same for loads that are paid from [`Credit`]: somebody waits for the scan.
 const KNOWN_SHARE: f64 = 0.7;
+/// Largest ratio of the time that a scan took without a cache to that of its work now, or the other way round.
+const KNOWN_RATIO_MAX: f64 = 16.0;
 
 /// Seconds that a scan is expected to take, for `EXPLAIN`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Estimates {
     /// With every partition that has it on this route, the others as they must.
     pub(super) by_route: Vec<(Route, f64)>,
-    /// With the routes chosen, and without a cache.
+    /// Expected time of the routes chosen, and what it is compared with.
     pub(super) time: ScanTime,
 }
 
 impl Estimates {
-    /// Takes the loads for made in so far as `share` of them are: the cache may not admit all.
+    /// Corrects the cost of loads when the cache admits only `share` of them.
     pub(super) fn load_share(&mut self, share: f64) {
         self.time.loads *= share;
         self.time.work_of_loads *= share;
@@ -50,7 +52,7 @@ struct Routes {
     here: Cost,
     /// Cost once all columns are cached.
     local: Cost,
-    /// How often all of its missing columns were asked for before; `None` if they cannot be cached.
+    /// How often its columns may be taken to have been asked for before; `None` if they cannot be cached.
     uses: Option<u64>,
     /// Whether all columns are cached, some of them as stored bytes.
     lacks_none: bool,
@@ -92,9 +94,11 @@ pub(super) fn choose(
     for Candidate { object, partition, .. } in candidates {
         load.add(costing.storage(object), &costing.without_cache(object, partition));
     }
+    let by_index = candidates.iter().any(|candidate| candidate.by_index);
     // What the scan took without a cache tells how its time relates to that of its work, better than other scans do.
     let (work, without_cache) = (balanced.load.seconds(), load.seconds());
     let known = costing.uncached_s().filter(|_| without_cache > 0.0).map(|seconds| seconds / without_cache);
+    let known = known.map(|ratio| ratio.clamp(1.0 / KNOWN_RATIO_MAX, KNOWN_RATIO_MAX));
     let terms = Terms { uncached: known.unwrap_or(terms.uncached), ..*terms };
     let limits = Limits::new(work, without_cache, &terms);
     let invested = invest(&mut balanced.load, &balanced.choices, &open, &limits);
@@ -106,7 +110,9 @@ pub(super) fn choose(
         work,
         work_of_loads,
         is_uncached: false,
+        by_index,
     };
+    let by_route = by_route.into_iter().map(|(route, seconds)| (route, seconds * terms.uncached)).collect();
     let mut open = open.into_iter().zip(balanced.choices).zip(invested);
     let preference = |candidate: &Candidate<'_>| {
         if let Some(choice) = candidate.fixed() {
@@ -180,7 +186,7 @@ struct Limits {
     unknown: f64,
     /// Loads of others.
     known: f64,
-    /// Seconds that loads add for each that their work adds, relative to those that a scan takes for its work.
+    /// What a second of the work of loads costs, in seconds of other work.
     price: f64,
 }
 
@@ -189,10 +195,12 @@ impl Limits {
     fn new(work: f64, without_cache: f64, terms: &Terms) -> Self {
         let Terms { credit_s, uncached, loads } = *terms;
         let before = work * uncached;
-        // What the cache saves this scan pays for its own loads, and what it saved others for a part.
-        let own = (without_cache.max(work) * uncached * (1.0 + Credit::SHARE) - before + credit_s.min(0.0)).max(0.0);
-        let known = own.max((own + credit_s).min(before * KNOWN_SHARE));
-        let unknown = if credit_s < 0.0 { 0.0 } else { before * UNKNOWN_SHARE };
+        // What the cache saves this scan pays for its loads; so does credit, up to a share of its time.
+        let own = without_cache.max(work) * uncached * (1.0 + Credit::SHARE) - before;
+        let (unknown, known) = match credit_s < 0.0 {
+            true => (0.0, 0.0),
+            false => (before * UNKNOWN_SHARE, own.max((own + credit_s).min(before * KNOWN_SHARE))),
+        };
         Self { unknown: work + unknown / loads, known: work + known / loads, price: loads / uncached }
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Candidate<'a> {
     pub(super) cached: Vec<Option<Representation>>,
     /// Whether the cache is used for the partition.
     pub(super) uses_cache: bool,
-    /// How often all of its needed columns were asked for before; known to the model alone.
+    /// How often its needed columns may be taken to have been asked for before; known to the model alone.
     pub(super) uses: u64,
     /// Whether all columns are cached, some as stored bytes, and there is room for these to be kept decoded; known to the
     /// model alone.

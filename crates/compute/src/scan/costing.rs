@@ -17,7 +17,7 @@ use crate::model::{Capacity, Cost, DecodeKind, Load, RuntimeModel, Unexpected};
 const ROW_S: f64 = 5e-9;
 const AGGREGATE_S: f64 = 5e-9;
 const GROUPING_S: f64 = 20e-9;
-/// Seconds of a core for a stored byte that goes over a link: there, where it is read, framed and sent, and here.
+/// Seconds of a core per stored byte that crosses a link: at storage, to read, frame and send it; and here, to receive it.
 const SENDING_S_PER_BYTE: f64 = 2.5e-9;
 const RECEIVING_S_PER_BYTE: f64 = 1.5e-9;
 /// The same for the first message of an answer and its batches, by byte.
@@ -80,7 +80,7 @@ pub(super) struct Costing<'a> {
     /// Seconds of a core for a byte that is decoded: batch by batch, and for a column that is kept.
     decoding_s_per_byte: f64,
     keeping_s_per_byte: f64,
-    /// By how much answers and times of unseen fragments differ from what was expected of them.
+    /// Factors by which answers and times of unseen fragments differ from expectation.
     unseen: Unexpected,
     /// The storages of the partitions, and their positions by label.
     storages: Vec<Known>,
@@ -206,7 +206,7 @@ impl<'a> Costing<'a> {
         let decoding_s: f64 = decoding_s.map(|columns| partition.decoding_bytes(columns) as f64 * s_per_byte).sum();
         let sending_s = link_bytes * SENDING_S_PER_BYTE;
         let here_s = link_bytes * RECEIVING_S_PER_BYTE + decoding_s + self.fragment_s(partition);
-        // Cores that a node shares with this side are busy whichever side works; slots are for fragments alone.
+        // Sending takes cores of the storage: this side's, if they are shared.
         match object.node.capabilities().shares_cores {
             true => Cost { link_bytes, storage_s: 0.0, here_s: here_s + sending_s },
             false => Cost { link_bytes, storage_s: sending_s, here_s },

@@ -333,6 +333,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
             run.learn_refusal(object, error.kind);
             if error.kind == ErrorKind::RawIsSmaller {
                 run.learn_raw_is_smaller(run.shape, &group, true);
+                run.learn_answer_is_larger(&group);
             }
             pull_up_instead(&run, &group, error.pushback).await?
         }

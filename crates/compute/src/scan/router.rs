@@ -42,7 +42,7 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
     let model = &scan.query().resources().model;
     let costing = Costing::new(scan);
     let mut taken = Taken::new(&scan.query().resources().cache, metrics);
-    // No other scan spends it meanwhile.
+    // Nobody else spends the credit until it is given back.
     let terms = scan.is_routed_by_model().then(|| model.credit.lock().take());
     let Decision { routed, requests, estimates } = decide(scan, &costing, &mut taken, terms.as_ref());
     if let Some((Estimates { time, .. }, terms)) = estimates.as_ref().zip(terms) {
@@ -127,7 +127,7 @@ struct Routed {
 ///                       it may not ---------------------------------> pullup
 /// ```
 ///
-/// The model chooses, and loads spend credit on its `terms`, where there are any.
+/// With `terms`, the model chooses, and loads may spend credit; without, the rule of the mode applies.
 fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, terms: Option<&Terms>) -> Decision {
     let Requests { segments: mut requests, answers } = match scan.settings().mode.caches() {
         true => requests(scan, costing),
@@ -166,7 +166,7 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, t
         false => vec![false; wanted.len()],
     };
     let count = |of: &[bool]| of.iter().filter(|it| **it).count() as f64;
-    if let Some(estimates) = &mut estimates {
+    if let Some(estimates) = estimates.as_mut().filter(|_| wanted.contains(&true)) {
         estimates.load_share(count(&admitted).min(count(&wanted)) / count(&wanted).max(1.0));
     }
     let mut admitted = admitted.into_iter();

@@ -101,7 +101,8 @@ pub(super) struct ScanRun {
     /// Stored bytes that are on their way.
     windows: Windows,
     started: Instant,
-    /// Partitions that are not done.
+    /// All partitions, and those that are not done.
+    partitions: usize,
     left: AtomicUsize,
     /// What was expected of storage, if the fragment had not been seen there.
     unseen: Option<Unseen>,
@@ -146,8 +147,13 @@ impl WorkHere {
 }
 
 impl Drop for ScanRun {
-    /// Learns how fast this side was.
+    /// Learns how fast this side was, and counts what was done of a scan that ends early.
     fn drop(&mut self) {
+        let left = self.left.load(Ordering::Relaxed);
+        if let Some(Estimates { time, .. }) = self.estimates.as_ref().filter(|_| left > 0) {
+            let share = 1.0 - left as f64 / self.partitions.max(1) as f64;
+            self.query.resources().model.credit.lock().count(time, share, self.took().as_secs_f64());
+        }
         let WorkHere { rows, computed_ns, decoded, kept } = self.work_here.as_ref();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let resources = self.query.resources();
@@ -175,7 +181,8 @@ impl ScanRun {
         let mut made = VecDeque::new();
         let mut largest = 1;
         let Routing { works, estimates, unseen, expected_s_per_row } = route(scan, &metrics);
-        let left = AtomicUsize::new(works.len());
+        let partitions = works.len();
+        let left = AtomicUsize::new(partitions);
         begin_more_probes(scan, &works);
         if let Some(estimates) = &estimates {
             metrics
@@ -244,6 +251,7 @@ impl ScanRun {
             estimates,
             windows: Windows::default(),
             started,
+            partitions,
             left,
             unseen,
             took_us: AtomicU64::new(0),
@@ -302,13 +310,12 @@ impl ScanRun {
         self.metrics.partitions_done.add(partitions);
         let now = self.started.elapsed().as_micros() as u64;
         let before = self.took_us.fetch_max(now, Ordering::Relaxed);
-        let left = self.left.fetch_sub(partitions, Ordering::Relaxed).saturating_sub(partitions);
+        let is_last = self.left.fetch_sub(partitions, Ordering::Relaxed) == partitions;
         if let Some(Estimates { time, .. }) = &self.estimates {
             self.metrics.time_taken.add_duration(Duration::from_micros(now.saturating_sub(before)));
-            if left == 0 {
-                let took = self.took().as_secs_f64();
-                self.query.resources().model.credit.lock().count(time, took);
-                if time.is_uncached {
+            if is_last {
+                let took = self.query.resources().model.credit.lock().count(time, 1.0, self.took().as_secs_f64());
+                if time.is_uncached && !time.by_index {
                     self.observe_all(Seen { uncached_s: Some(took), ..Seen::default() });
                 }
             }
@@ -368,13 +375,17 @@ impl ScanRun {
     /// Remembers whether the stored bytes of partitions were smaller than the answer.
     pub(super) fn learn_raw_is_smaller(&self, shape: Shape, works: &[Work], smaller: bool) {
         self.query.resources().experience.learn_raw_is_smaller(shape, self.statistics, &places(works), smaller);
-        if let Some(unseen) = self.unseen.filter(|_| smaller) {
-            // At least as many bytes as are stored.
-            let stored: u64 = works.iter().map(|work| work.partition.stored_bytes(&self.columns)).sum();
-            let rows: u64 = works.iter().map(|work| work.partition.rows).sum();
-            let mut known = self.query.resources().model.unseen.lock();
-            known.answers.observe(stored as f64, unseen.answer_bytes * rows as f64);
-        }
+    }
+
+    /// Remembers that the answer of storage would have been larger than the stored bytes of partitions.
+    pub(super) fn learn_answer_is_larger(&self, works: &[Work]) {
+        let Some(unseen) = self.unseen else { return };
+        let stored: u64 = works.iter().map(|work| work.partition.stored_bytes(&self.columns)).sum();
+        let rows: u64 = works.iter().map(|work| work.partition.rows).sum();
+        let expected = unseen.answer_bytes * rows as f64;
+        let answers = &mut self.query.resources().model.unseen.lock().answers;
+        // By how much is not known.
+        answers.observe((stored as f64).max(expected * answers.value()), expected);
     }
 
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {

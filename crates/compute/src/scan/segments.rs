@@ -65,7 +65,7 @@ impl Segments for Taken<'_> {
 
     fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64> {
         // This access was counted.
-        self.cache.uses(groups).into_iter().map(|uses| uses.saturating_sub(1)).collect()
+        self.cache.uses(groups, 1)
     }
 
     fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {
@@ -105,7 +105,7 @@ impl Segments for Seen<'_> {
     fn admit_answers(&mut self, _: &[Vec<SegmentRequest>], _: &[bool]) {}
 
     fn uses(&self, groups: &[Vec<SegmentRequest>]) -> Vec<u64> {
-        self.0.uses(groups)
+        self.0.uses(groups, 0)
     }
 
     fn admit(&mut self, groups: &[Vec<SegmentRequest>], wanted: &[bool]) -> Vec<bool> {

@@ -4,8 +4,8 @@ use std::fs;
 use std::net::IpAddr;
 
 /// Whether a node at `address` (`host:port`) computes on the cores of this process: it is reached without leaving this
-/// machine, and this process may run on all cores of the machine or the container. One that was given some of them leaves
-/// the others to its neighbours.
+/// machine, and this process may run on all cores of the machine or the container. A process that is confined to some cores
+/// is taken to leave the others to the node.
 pub(super) fn shared_with(address: &str) -> bool {
     is_this_machine(address) && !is_confined()
 }
@@ -15,14 +15,14 @@ fn is_this_machine(address: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether this process may not run on all cores that the first process may. Not where `/proc` does not tell.
+/// Whether this process may run on fewer cores than the first process. Not where `/proc` does not tell.
 fn is_confined() -> bool {
     let allowed = |process: &str| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
-        Some(cores.trim().to_owned())
+        let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?.to_owned();
+        Some(mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum::<u32>())
     };
-    allowed("self").zip(allowed("1")).is_some_and(|(own, all)| own != all)
+    allowed("self").zip(allowed("1")).is_some_and(|(own, all)| own < all)
 }
 
 #[cfg(test)]

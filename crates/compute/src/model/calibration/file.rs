@@ -7,7 +7,7 @@
 //!
 //! Invariant: the first line is equal to what would be written before the rest of the file, so that no byte can change.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,6 @@ fn parse(bytes: &[u8]) -> Result<Vec<Calibration>, Cause> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use super::super::record::tests::calibration;
     use super::*;
