@@ -73,7 +73,6 @@ class DuckDb:
         self.set(f"SET enable_external_file_cache = {str(self.caches).lower()}")
         for table in settings["tables"]:
             self.set(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('s3://{BUCKET}/{table}/*.parquet')")
-        self.set("PRAGMA enable_profiling = 'no_output'")
 
     def set(self, sql):
         self.connection.execute(sql)
@@ -102,9 +101,11 @@ class DuckDb:
     def peak(self, sql):
         """Runs a query without the cache and remembers the memory that it took."""
         self.set("SET enable_external_file_cache = false")
+        self.set("PRAGMA enable_profiling = 'no_output'")
         self.connection.execute(sql).fetch_arrow_table()
         profile = json.loads(self.connection.get_profiling_information(format="json"))
         self.peaks[sql] = profile["system_peak_buffer_memory"]
+        self.set("PRAGMA disable_profiling")
         self.set("SET enable_external_file_cache = true")
         return {"bytes": self.peaks[sql]}
 

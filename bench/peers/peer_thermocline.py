@@ -27,10 +27,14 @@ def run(setting, results):
     command += ["--data", setting.work / "data", "--json", path, "--passes", setting.passes]
     command += ["--modes", setting.modes, "--cache-size", cache]
     command += ["--egress-limit", f"{setting.bandwidth or NO_LIMIT}bps", *setting.batch, *setting.extra]
+    if not any("cached_answers" in argument for argument in setting.extra):
+        # No other peer keeps results.
+        command += ["--set", "cached_answers=off"]
     log = setting.log("thermocline")
     before = setting.link.total()
     with running(command, log) as process:
-        seconds_max = setting.seconds_max * (1 + setting.passes) * len(setting.queries.first)
+        runs = (1 + setting.passes) * len(setting.modes.split(","))
+        seconds_max = setting.seconds_max * runs * len(setting.queries.first)
         try:
             process.wait(seconds_max)
         except subprocess.TimeoutExpired:
