@@ -20,8 +20,8 @@ const READS: [u64; 6] = [1, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 /// Bytes of the smallest object that tells a bandwidth.
 const OBJECT_BYTES_MIN: u64 = 64 << 10;
 
-/// Begins to read some stored bytes from each storage whose bandwidth is not known, until the model knows it: about
-/// 30 ms and 200 KiB in the first probe at 50 Mbit/s, 20 ms and 2 MiB at 1 Gbit/s. It begins with the plan, while cores are free, and
+/// Begins to read some stored bytes from each storage whose bandwidth is not known, until the model knows it: about 30 ms and
+/// 200 KiB in the first probe at 50 Mbit/s, 20 ms and 2 MiB at 1 Gbit/s. It begins with the plan, while cores are free, and
 /// nobody waits for it: as long as a link is unknown it is taken to be slow, and little is asked of it. A read that fails
 /// leaves it unknown; the query itself will meet the failure.
 pub(super) fn begin_probes(scan: &ScanPlan) {

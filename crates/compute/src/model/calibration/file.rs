@@ -119,7 +119,6 @@ fn parse(bytes: &[u8]) -> Result<Vec<Calibration>, Cause> {
 
 #[cfg(test)]
 mod tests {
-
     use super::super::record::tests::calibration;
     use super::*;
 
