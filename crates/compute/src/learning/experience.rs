@@ -78,8 +78,8 @@ pub(crate) struct Observed {
     pub(crate) storage_s: Option<f64>,
     /// Seconds that the fragment took here, on one core, beside reading.
     pub(crate) here_s: Option<f64>,
-    /// Seconds from routing to the last row, of a scan that did not use the cache.
-    pub(crate) uncached_s: Option<f64>,
+    /// Ratio of the time, from routing to the last row, of a scan that did not use the cache to that of its work.
+    pub(crate) uncached: Option<f64>,
 }
 
 /// Totals that an execution over some partitions has shown; `None` where it has not.
@@ -93,8 +93,8 @@ pub(crate) struct Seen {
     pub(crate) storage_s: Option<f64>,
     /// See [`Observed::here_s`].
     pub(crate) here_s: Option<f64>,
-    /// See [`Observed::uncached_s`].
-    pub(crate) uncached_s: Option<f64>,
+    /// See [`Observed::uncached`].
+    pub(crate) uncached: Option<f64>,
 }
 
 /// One level's knowledge of one key. What a shape has is relative to what statistics expected.
@@ -121,7 +121,7 @@ impl Learnt {
         self.observed.answer_bytes = recent(self.observed.answer_bytes, observed.answer_bytes);
         self.observed.storage_s = recent(self.observed.storage_s, observed.storage_s);
         self.observed.here_s = recent(self.observed.here_s, observed.here_s);
-        self.observed.uncached_s = recent(self.observed.uncached_s, observed.uncached_s);
+        self.observed.uncached = recent(self.observed.uncached, observed.uncached);
     }
 
     /// Records that a node answered, or found that the stored bytes are smaller.
@@ -185,7 +185,7 @@ impl Experience {
             answer_bytes: seen.answer_bytes.map(|bytes| per_row(bytes as f64)),
             storage_s: seen.storage_s.map(per_row),
             here_s: seen.here_s.map(per_row),
-            uncached_s: seen.uncached_s.map(per_row),
+            uncached: seen.uncached,
         };
         let relative = Observed {
             selectivity: seen.selectivity.map(|share| share / base(expected.selectivity)),
@@ -258,7 +258,7 @@ impl Observed {
             answer_bytes: self.answer_bytes.or(other.answer_bytes),
             storage_s: self.storage_s.or(other.storage_s),
             here_s: self.here_s.or(other.here_s),
-            uncached_s: self.uncached_s.or(other.uncached_s),
+            uncached: self.uncached.or(other.uncached),
         }
     }
 

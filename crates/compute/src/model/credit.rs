@@ -43,8 +43,10 @@ impl Default for Credit {
 /// What loads of a scan may spend, and how its time relates to that of its work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// Seconds; negative if earlier scans have taken longer than they were allowed.
+    /// Seconds of credit; 0 in debt.
     pub(crate) credit_s: f64,
+    /// Whether earlier scans have taken longer than they were allowed.
+    pub(crate) is_in_debt: bool,
     /// Seconds that a scan takes per second of its work, without loads.
     pub(crate) uncached: f64,
     /// Seconds that loads add per second of the work that they add.
@@ -86,18 +88,6 @@ impl ScanTime {
         let beyond = (self.seconds() - self.allowed()).clamp(0.0, SECONDS_MAX);
         if beyond.is_finite() { beyond.min(self.loads) } else { 0.0 }
     }
-
-    /// That of a `share` of its partitions.
-    fn part(&self, share: f64) -> Self {
-        Self {
-            without_cache: self.without_cache * share,
-            before_loads: self.before_loads * share,
-            loads: self.loads * share,
-            work: self.work * share,
-            work_of_loads: self.work_of_loads * share,
-            ..*self
-        }
-    }
 }
 
 impl Credit {
@@ -107,28 +97,37 @@ impl Credit {
     /// What loads of a scan may spend.
     pub(crate) fn terms(&self) -> Terms {
         let loads = self.loads.value().max(LOADS_RATIO_MIN);
-        Terms { credit_s: self.seconds - self.reserved, uncached: self.uncached.value(), loads }
+        Terms {
+            credit_s: (self.seconds - self.reserved).max(0.0),
+            is_in_debt: self.seconds < 0.0,
+            uncached: self.uncached.value(),
+            loads,
+        }
     }
 
     /// Takes all credit for one scan; others see none until [`Credit::give_back`].
     pub(crate) fn take(&mut self) -> Terms {
         let terms = self.terms();
-        self.reserved += terms.credit_s.max(0.0);
+        self.reserved += terms.credit_s;
         terms
     }
 
     /// Returns what the loads of that scan do not spend.
     pub(crate) fn give_back(&mut self, terms: &Terms, time: &ScanTime) {
-        self.reserved += time.borrowed() - terms.credit_s.max(0.0);
+        self.reserved += time.borrowed() - terms.credit_s;
     }
 
-    /// Counts a scan of which a `share` was done in `taken` seconds; says how many these count as.
-    pub(crate) fn count(&mut self, time: &ScanTime, share: f64, taken: f64) -> f64 {
+    /// Forgets a scan that ended early: how much of it was done, nobody knows.
+    pub(crate) fn forget(&mut self, time: &ScanTime) {
         self.reserved -= time.borrowed();
-        let time = time.part(share);
+    }
+
+    /// Counts a scan that was done in `taken` seconds; returns the seconds counted, which are bounded.
+    pub(crate) fn count(&mut self, time: &ScanTime, taken: f64) -> f64 {
+        self.reserved -= time.borrowed();
         let taken = taken.min(((time.work + time.work_of_loads) * TAKEN_MAX).max(TAKEN_MIN_S));
         let seconds = self.seconds + time.allowed() - taken;
-        if time.by_index || share <= 0.0 || !seconds.is_finite() {
+        if time.by_index || !seconds.is_finite() {
             return taken;
         }
         self.seconds = seconds.clamp(-DEBT_MAX, SECONDS_MAX);
@@ -160,7 +159,7 @@ mod tests {
     /// Routes a scan and counts it.
     fn run(credit: &mut Credit, time: &ScanTime, taken: f64) {
         route(credit, time);
-        credit.count(time, 1.0, taken);
+        credit.count(time, taken);
     }
 
     fn owns(credit: &Credit, seconds: f64) {
@@ -180,7 +179,7 @@ mod tests {
         owns(&credit, 0.0);
         credit.give_back(&terms, &loading);
         owns(&credit, 0.1);
-        credit.count(&loading, 1.0, EVEN + 0.55);
+        credit.count(&loading, EVEN + 0.55);
         owns(&credit, 0.05);
         assert!(credit.terms().loads > 1.0);
     }
@@ -191,19 +190,16 @@ mod tests {
         let loading = time(50.0, 50.0, 15.0);
         route(&mut credit, &loading);
         owns(&credit, 0.0);
-        credit.count(&loading, 1.0, 65.0);
+        credit.count(&loading, 65.0);
         owns(&credit, 0.0);
     }
 
     #[test]
-    fn scans_that_end_early_count_for_what_they_did() {
+    fn scans_that_end_early_do_not_count() {
         let mut credit = Credit { seconds: 1.0, ..Credit::default() };
         let loading = time(1.0, 1.0, 1.0);
         route(&mut credit, &loading);
-        credit.count(&loading, 0.0, 0.2);
-        owns(&credit, 1.0);
-        route(&mut credit, &loading);
-        credit.count(&loading, 0.5, 0.5 * EVEN);
+        credit.forget(&loading);
         owns(&credit, 1.0);
         // What an index finds has cost nothing by expectation.
         let found = ScanTime { by_index: true, ..time(5.0, 0.0, 0.0) };
@@ -217,9 +213,9 @@ mod tests {
         for _ in 0..3 {
             run(&mut credit, &time(1.0, 1.0, 0.0), 100.0);
         }
-        owns(&credit, -DEBT_MAX);
+        assert!(credit.terms().is_in_debt && credit.seconds == -DEBT_MAX, "{credit:?}");
         route(&mut credit, &time(1.0, 1.0, 0.0));
-        owns(&credit, -DEBT_MAX);
+        assert!(credit.terms().is_in_debt && credit.reserved == 0.0, "{credit:?}");
         for odd in [f64::NAN, f64::INFINITY] {
             run(&mut credit, &time(odd, 1.0, 0.0), 1.0);
             run(&mut credit, &time(1.0, 1.0, odd), EVEN);

@@ -91,14 +91,15 @@ pub(super) fn choose(
     let mut balanced = balance(&empty, &options);
     let by_route = uniform(&empty, &open);
     let mut load = costing.nothing();
-    for Candidate { object, partition, .. } in candidates {
+    // What an index finds costs the same without a cache.
+    for Candidate { object, partition, .. } in candidates.iter().filter(|candidate| !candidate.by_index) {
         load.add(costing.storage(object), &costing.without_cache(object, partition));
     }
     let by_index = candidates.iter().any(|candidate| candidate.by_index);
     // What the scan took without a cache tells how its time relates to that of its work, better than other scans do.
-    let (work, without_cache) = (balanced.load.seconds(), load.seconds());
-    let known = costing.uncached_s().filter(|_| without_cache > 0.0).map(|seconds| seconds / without_cache);
-    let known = known.map(|ratio| ratio.clamp(1.0 / KNOWN_RATIO_MAX, KNOWN_RATIO_MAX));
+    let work = balanced.load.seconds();
+    let without_cache = load.seconds().max(work);
+    let known = costing.uncached().map(|ratio| ratio.clamp(1.0 / KNOWN_RATIO_MAX, KNOWN_RATIO_MAX));
     let terms = Terms { uncached: known.unwrap_or(terms.uncached), ..*terms };
     let limits = Limits::new(work, without_cache, &terms);
     let invested = invest(&mut balanced.load, &balanced.choices, &open, &limits);
@@ -193,11 +194,11 @@ struct Limits {
 impl Limits {
     /// Those of a scan whose work takes `work` seconds without loads, and `without_cache` without a cache.
     fn new(work: f64, without_cache: f64, terms: &Terms) -> Self {
-        let Terms { credit_s, uncached, loads } = *terms;
+        let Terms { credit_s, is_in_debt, uncached, loads } = *terms;
         let before = work * uncached;
         // What the cache saves this scan pays for its loads; so does credit, up to a share of its time.
-        let own = without_cache.max(work) * uncached * (1.0 + Credit::SHARE) - before;
-        let (unknown, known) = match credit_s < 0.0 {
+        let own = without_cache * uncached * (1.0 + Credit::SHARE) - before;
+        let (unknown, known) = match is_in_debt {
             true => (0.0, 0.0),
             false => (before * UNKNOWN_SHARE, own.max((own + credit_s).min(before * KNOWN_SHARE))),
         };
@@ -274,7 +275,7 @@ mod tests {
             }
         }
         let before = load.seconds();
-        let terms = Terms { credit_s: before * credit, uncached: 1.0, loads: 1.0 };
+        let terms = Terms { credit_s: before * credit, is_in_debt: false, uncached: 1.0, loads: 1.0 };
         let limits = Limits::new(before, before * without_cache, &terms);
         let invested = invest(&mut load, &vec![0; open.len()], open, &limits);
         (invested.into_iter().filter(|invested| *invested).count(), before, load.seconds())
@@ -316,7 +317,9 @@ mod tests {
     #[test]
     fn debt_ends_loads_and_loads_that_take_longer_than_expected_are_fewer() {
         let open = partitions(100, 0.01, 40);
-        let limits = |credit_s, loads| Limits::new(1.0, 1.2, &Terms { credit_s, uncached: 1.0, loads });
+        let limits = |credit_s, loads| {
+            Limits::new(1.0, 1.2, &Terms { credit_s, is_in_debt: credit_s < 0.0, uncached: 1.0, loads })
+        };
         let (even, slow, debt) = (limits(0.0, 1.0), limits(0.0, 2.0), limits(-1.0, 1.0));
         let own = 1.2 * (1.0 + Credit::SHARE) - 1.0;
         assert!(
@@ -325,7 +328,7 @@ mod tests {
         );
         assert_eq!((debt.known, debt.unknown), (1.0, 1.0));
         // Storage, which takes half as long as expected, saves half as much.
-        let fast = Limits::new(1.0, 1.2, &Terms { credit_s: 0.0, uncached: 0.5, loads: 1.0 });
+        let fast = Limits::new(1.0, 1.2, &Terms { credit_s: 0.0, is_in_debt: false, uncached: 0.5, loads: 1.0 });
         assert_eq!(fast.price, 2.0);
         assert!(invested(&open, 6.25e6, 1.2, 0.0).0 > 0);
     }

@@ -337,10 +337,9 @@ impl<'a> Costing<'a> {
         (rows > 0).then(|| Unseen { answer_bytes: per_row(answer_bytes), storage_s: per_row(storage_s) })
     }
 
-    /// Seconds that the scan took when it made no use of a cache, for as many rows.
-    pub(super) fn uncached_s(&self) -> Option<f64> {
-        let rows: u64 = self.scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
-        self.observed.uncached_s.map(|per_row| per_row * rows as f64)
+    /// Ratio of the time that such scans took without the cache to that of their work.
+    pub(super) fn uncached(&self) -> Option<f64> {
+        self.observed.uncached
     }
 }
 

@@ -1,6 +1,6 @@
 //! First look at the link to a storage of which nothing is known.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,25 +25,23 @@ const OBJECT_BYTES_MIN: u64 = 64 << 10;
 /// nobody waits for it: as long as a link is unknown it is taken to be slow, and little is asked of it. A read that fails
 /// leaves it unknown; the query itself will meet the failure.
 pub(super) fn begin_probes(scan: &ScanPlan) {
-    begin(scan, |_| true, false);
+    begin(scan, scan.partitions().iter().map(|(object, _)| object), false);
 }
 
 /// Begins more where the first ones have told too little, over links that carry bytes of `works` anyway.
 pub(super) fn begin_more_probes(scan: &ScanPlan, works: &[Work]) {
-    let moves = |work: &&Work| !matches!(work.route, Route::Local | Route::Answered);
-    let labels: HashSet<&str> = works.iter().filter(moves).map(|work| work.object.node.label()).collect();
-    if !labels.is_empty() {
-        begin(scan, |label| labels.contains(label), true);
-    }
+    let moving = works.iter().filter(|work| !matches!(work.route, Route::Local | Route::Answered));
+    begin(scan, moving.map(|work| &work.object), true);
 }
 
-fn begin(scan: &ScanPlan, may_probe: impl Fn(&str) -> bool, moves: bool) {
+/// Begins a probe of the link to each storage of `objects`.
+fn begin<'a>(scan: &ScanPlan, objects: impl Iterator<Item = &'a Arc<PlannedObject>>, moves: bool) {
     if !scan.is_routed_by_model() {
         return;
     }
     let mut largest: HashMap<&str, &Arc<PlannedObject>> = HashMap::new();
     let mut last: Option<&Arc<PlannedObject>> = None;
-    for (object, _) in scan.partitions() {
+    for object in objects {
         // Partitions of an object follow each other.
         if last.is_some_and(|last| Arc::ptr_eq(last, object)) || !object.node.capabilities().crosses_link {
             continue;
@@ -56,7 +54,7 @@ fn begin(scan: &ScanPlan, may_probe: impl Fn(&str) -> bool, moves: bool) {
     }
     for (label, object) in largest {
         let rates = scan.query().resources().model.storage(label);
-        if object.entry.size < OBJECT_BYTES_MIN || !may_probe(label) {
+        if object.entry.size < OBJECT_BYTES_MIN {
             continue;
         }
         let Some(under_way) = Probe::begin(&rates, moves) else { continue };

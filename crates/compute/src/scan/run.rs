@@ -101,8 +101,7 @@ pub(super) struct ScanRun {
     /// Stored bytes that are on their way.
     windows: Windows,
     started: Instant,
-    /// All partitions, and those that are not done.
-    partitions: usize,
+    /// Partitions that are not done.
     left: AtomicUsize,
     /// What was expected of storage, if the fragment had not been seen there.
     unseen: Option<Unseen>,
@@ -147,12 +146,11 @@ impl WorkHere {
 }
 
 impl Drop for ScanRun {
-    /// Learns how fast this side was, and counts what was done of a scan that ends early.
+    /// Learns how fast this side was, and gives back what the loads of a scan that ends early have reserved.
     fn drop(&mut self) {
         let left = self.left.load(Ordering::Relaxed);
         if let Some(Estimates { time, .. }) = self.estimates.as_ref().filter(|_| left > 0) {
-            let share = 1.0 - left as f64 / self.partitions.max(1) as f64;
-            self.query.resources().model.credit.lock().count(time, share, self.took().as_secs_f64());
+            self.query.resources().model.credit.lock().forget(time);
         }
         let WorkHere { rows, computed_ns, decoded, kept } = self.work_here.as_ref();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -180,9 +178,10 @@ impl ScanRun {
         let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
         let mut made = VecDeque::new();
         let mut largest = 1;
+        let above = scan.fragment().selection()?.above;
+        // From here on, nothing fails: what loads have reserved is given back by the run.
         let Routing { works, estimates, unseen, expected_s_per_row } = route(scan, &metrics);
-        let partitions = works.len();
-        let left = AtomicUsize::new(partitions);
+        let left = AtomicUsize::new(works.len());
         begin_more_probes(scan, &works);
         if let Some(estimates) = &estimates {
             metrics
@@ -215,7 +214,6 @@ impl ScanRun {
         let (fetched, pushed) = (group(fetched), group(pushed));
         let of_groups = fetched.iter().chain(&pushed).map(|group| group.stored_bytes(scan.columns())).max();
         let in_flight = in_flight(largest.max(of_groups.unwrap_or(0)));
-        let above = scan.fragment().selection()?.above;
         Ok(Self {
             cached: Morsels::new(cached),
             answered: Mutex::new(answered),
@@ -251,7 +249,6 @@ impl ScanRun {
             estimates,
             windows: Windows::default(),
             started,
-            partitions,
             left,
             unseen,
             took_us: AtomicU64::new(0),
@@ -314,9 +311,10 @@ impl ScanRun {
         if let Some(Estimates { time, .. }) = &self.estimates {
             self.metrics.time_taken.add_duration(Duration::from_micros(now.saturating_sub(before)));
             if is_last {
-                let took = self.query.resources().model.credit.lock().count(time, 1.0, self.took().as_secs_f64());
+                let took = self.query.resources().model.credit.lock().count(time, self.took().as_secs_f64());
                 if time.is_uncached && !time.by_index {
-                    self.observe_all(Seen { uncached_s: Some(took), ..Seen::default() });
+                    let uncached = Some(took / time.work).filter(|ratio| ratio.is_finite());
+                    self.observe_all(Seen { uncached, ..Seen::default() });
                 }
             }
         }

@@ -91,9 +91,10 @@ impl NodeProcess {
                 command
             }
         };
-        command.arg("storage").arg(root).args(["--listen", listen]).args(options.arguments());
+        command.arg("storage").arg(root).args(["--listen", listen, "--until-stdin-ends"]).args(options.arguments());
+        // The pipe ends with this process, even if it is killed.
         let mut process = command
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -107,6 +107,10 @@ pub struct StorageArgs {
     /// 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     deadline: Option<Duration>,
+
+    /// Stop at the end of standard input: the process that holds its other end is gone, however it ended
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -167,6 +171,7 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
         }
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        () = stdin_ends(), if arguments.until_stdin_ends => {}
     }
     tokio::select! {
         () = server.shutdown() => {}
@@ -176,6 +181,17 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
         _ = terminate.recv() => {}
     }
     Ok(())
+}
+
+/// Waits for the end of standard input, whatever it holds.
+async fn stdin_ends() {
+    // A thread of its own: the runtime would wait for one of its own to end.
+    let (ended, ends) = tokio::sync::oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        let _unreadable_is_ended = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        drop(ended);
+    });
+    let _ended = ends.await;
 }
 
 fn config(arguments: &StorageArgs) -> NodeConfig {

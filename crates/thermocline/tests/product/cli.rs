@@ -104,6 +104,26 @@ fn a_query_ends_that_takes_memory_which_no_operator_accounts_for() {
     assert!(done.status.success(), "{}", text(&done.stderr));
 }
 
+/// Whoever starts a node for a while may be killed; the node would keep its port and its core.
+#[test]
+fn a_node_of_a_bench_ends_with_its_standard_input() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = std::process::Command::new(env!("CARGO_BIN_EXE_thermocline"))
+        .arg("storage")
+        .arg(root.path())
+        .args(["--listen", "127.0.0.1:0", "--until-stdin-ends"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(node.stdout.take().unwrap()), &mut line).unwrap();
+    assert!(line.contains("listening on 127.0.0.1:"), "{line}");
+    assert!(node.try_wait().unwrap().is_none(), "it runs as long as its input is open");
+    drop(node.stdin.take());
+    assert!(node.wait().unwrap().success());
+}
+
 #[test]
 fn a_storage_node_that_cannot_serve_says_why() {
     let missing = thermocline(&["storage", "/nowhere/at/all", "--listen", "127.0.0.1:0"]);
