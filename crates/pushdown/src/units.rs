@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+/// Bytes that no size reaches: what signed numbers of 64 bits count.
+const SIZE_END: f64 = (1_u64 << 63) as f64;
+
 /// Parses a size in bytes. Plain numbers are bytes; `KB`, `MB`, `GB`, `TB` are powers of 1000,
 /// `KiB`, `MiB`, `GiB`, `TiB` powers of 1024. Case and inner spaces do not matter.
 ///
 /// # Errors
-/// A sentence that names the text, for anything else.
+/// A sentence that names the text, for anything else, and for 2^63 bytes or more.
 ///
 /// ```
 /// use thermocline_pushdown::units::parse_size;
 /// assert_eq!(parse_size("1.5 KiB"), Ok(1536));
 /// assert!(parse_size("much").is_err());
+/// assert!(parse_size("9000000TiB").is_err());
 /// ```
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) =
@@ -28,7 +32,10 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
         _ => return Err(format!("'{text}' is not a size: unknown unit '{unit}'")),
     };
-    Ok((number * factor) as u64)
+    match number * factor {
+        bytes if bytes < SIZE_END => Ok(bytes as u64),
+        _ => Err(format!("'{text}' is too large: a size has less than 2^63 bytes")),
+    }
 }
 
 /// Parses a rate in bytes per second. `bps`, `Kbps`, `Mbps`, `Gbps` (or `bit/s` and so on) are

@@ -20,6 +20,14 @@ fn read(lines: &[&str]) -> Result<Trace, TraceError> {
     Trace::read(lines.join("\n").as_bytes())
 }
 
+#[test]
+fn times_that_no_partition_takes_are_refused() {
+    for odd in ["-1.0", "1e308", "1e10"] {
+        let lookup = DEFINES.replacen("\"local\":0.1", &format!("\"local\":{odd}"), 1);
+        assert!(refused(&[HEADER, &lookup]).contains("line 2"), "{odd}");
+    }
+}
+
 fn refused(lines: &[&str]) -> String {
     read(lines).unwrap_err().to_string()
 }
@@ -89,7 +97,10 @@ fn a_damaged_line_is_named() {
         assert!(error.starts_with(&format!("line {line} of the trace is damaged: ")), "{error}");
     }
     let negative = USES.replace("0.2", "-0.2");
-    assert_eq!(refused(&[HEADER, DEFINES, &negative]), "line 3 of the trace is damaged: -0.2 is no time");
+    assert_eq!(
+        refused(&[HEADER, DEFINES, &negative]),
+        "line 3 of the trace is damaged: -0.2 is no time in seconds between 0 and 1000000000"
+    );
     let infinite = USES.replace("0.2", "1e999");
     assert!(refused(&[HEADER, DEFINES, &infinite]).starts_with("line 3 of the trace is damaged: "));
     assert_eq!(refused(&[HEADER, DEFINES, DEFINES]), "line 3 of the trace is damaged: segment 7 is defined again");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use thermocline_cache::{Belady, Lfu, Policy, policies, policy_named};
 use thermocline_pushdown::units::{at_least, exact_size, parse_count, parse_size};
-use thermocline_replay::trace::Trace;
+use thermocline_replay::trace::{Trace, TraceError};
 use thermocline_types::{Scope, Setting};
 
 /// Name of Belady's policy, which stands before the path of its trace.
@@ -27,6 +27,12 @@ impl CachePolicy {
     pub fn trace_in(text: &str) -> Option<&str> {
         let (name, path) = text.trim().split_once(':')?;
         name.eq_ignore_ascii_case(BELADY).then_some(path)
+    }
+
+    /// The text, with an absolute path of its trace: a relative one is another file in another directory.
+    pub fn with_absolute_path(text: &str) -> String {
+        let absolute = Self::trace_in(text).and_then(|path| std::path::absolute(path.trim()).ok());
+        absolute.map_or_else(|| text.to_owned(), |path| format!("{BELADY}:{}", path.display()))
     }
 
     /// The default policy, in place of Belady's whose trace at `path` cannot be used. It prints as Belady's.
@@ -65,12 +71,16 @@ impl FromStr for CachePolicy {
 
     /// A name, or `belady:` and the path of a trace, which is read now.
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some(path) = Self::trace_in(text) else {
-            let known = policy_named(text).map_err(|error| format!("{error}, belady:FILE"))?;
+        let text = Self::with_absolute_path(text);
+        let Some(path) = Self::trace_in(&text) else {
+            let known = policy_named(&text).map_err(|error| format!("{error}, belady:FILE"))?;
             return Ok(Self { policy: known, trace: None });
         };
-        let trace =
-            Trace::open(Path::new(path)).map_err(|error| format!("cache policy {BELADY}: '{path}': {error}"))?;
+        if path.trim().is_empty() {
+            return Err(format!("cache policy {BELADY}: no file is named after the colon: {BELADY}:FILE"));
+        }
+        let failed = |error: TraceError| format!("cache policy {BELADY}: '{path}': {error}");
+        let trace = Trace::open(Path::new(path)).map_err(failed)?;
         Ok(Self { policy: Arc::new(Belady::new(&trace)), trace: Some(path.to_owned()) })
     }
 }
@@ -216,6 +226,12 @@ mod tests {
             ("lru:a", None),
         ] {
             assert_eq!(CachePolicy::trace_in(text), path, "{text}");
+        }
+        let here = std::env::current_dir().unwrap().join("a.trace");
+        assert_eq!(CachePolicy::with_absolute_path("Belady: a.trace"), format!("belady:{}", here.display()));
+        assert_eq!(CachePolicy::with_absolute_path("lru"), "lru");
+        for empty in ["belady:", "belady:  "] {
+            assert!(empty.parse::<CachePolicy>().unwrap_err().contains("belady:FILE"));
         }
         let error = "belady:/there/is/no/trace".parse::<CachePolicy>().unwrap_err();
         assert!(error.contains("/there/is/no/trace"), "{error}");

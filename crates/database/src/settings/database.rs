@@ -124,7 +124,7 @@ impl DatabaseSettings {
         let mut kept = self.kept.lock();
         let mut next = kept.clone();
         match value {
-            Some(value) => next.insert(name.plain().to_owned(), value.to_owned()),
+            Some(value) => next.insert(name.plain().to_owned(), name.kept(value)),
             None => next.remove(name.plain()),
         };
         let (value, source) = match (value, self.given.get(name.plain())) {
@@ -197,8 +197,11 @@ mod tests {
 
     use super::*;
 
-    /// A trace of no lookups.
-    const TRACE: &str = "{\"version\":1,\"workload\":\"ssb\",\"scale\":1.0,\"format\":\"parquet\"}\n";
+    /// A trace of a lookup that needs nothing.
+    const TRACE: &str = concat!(
+        "{\"version\":1,\"workload\":\"ssb\",\"scale\":1.0,\"format\":\"parquet\"}\n",
+        "{\"query\":0,\"name\":\"Q1.1\",\"partitions\":[]}\n"
+    );
 
     #[test]
     fn a_kept_policy_whose_trace_cannot_be_used_opens_with_the_default() {
@@ -227,6 +230,8 @@ mod tests {
         assert_eq!(followed(&[]), "belady");
         assert_eq!(followed(&allowed(&elsewhere)), "belady");
         assert_eq!(followed(&allowed(&directory)), "lfu", "it is not allowed");
+        fs::write(&trace, TRACE.lines().next().unwrap()).unwrap();
+        assert_eq!(followed(&[]), "lfu", "it has no lookups");
         fs::write(&trace, "x").unwrap();
         assert_eq!(followed(&[]), "lfu", "it is damaged");
 

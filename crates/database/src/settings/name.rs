@@ -104,6 +104,11 @@ impl Name {
         (self.plain() == "cache_policy").then(|| CachePolicy::trace_in(value)).flatten()
     }
 
+    /// The value as a database keeps it, for sessions that start in other directories.
+    pub fn kept(&self, value: &str) -> String {
+        self.file_of(value).map_or_else(|| value.to_owned(), |_| CachePolicy::with_absolute_path(value))
+    }
+
     /// Refuses a value that names a file outside of the allowed locations.
     ///
     /// # Errors

@@ -32,6 +32,9 @@ pub enum TraceError {
         /// The id.
         id: u32,
     },
+    /// Nothing was recorded after the header.
+    #[error("the trace has no lookups: nothing was looked up in the cache while it was recorded")]
+    Empty,
     /// The trace is one of something else.
     #[error("the trace was recorded with {what} {found}, not {asked}")]
     Differs {

@@ -11,17 +11,23 @@ use super::{Header, Trace, TraceError, VERSION};
 
 /// Bytes of the longest line that is read: a lookup of a million segments.
 const LINE_BYTES_MAX: u64 = 256 << 20;
+/// Longest time of a partition in seconds. Sums over a trace stay finite.
+const SECONDS_MAX: f64 = 1e9;
 
 impl Trace {
     /// Reads the trace in a file.
     ///
     /// # Errors
-    /// As [`Trace::read`]; and if it is a pipe or a device, which may never end.
+    /// As [`Trace::read`]; if it is a pipe or a device, which may never end; and if there is no lookup.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         if !path.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file").into());
         }
-        Self::read(BufReader::new(File::open(path)?))
+        let trace = Self::read(BufReader::new(File::open(path)?))?;
+        if trace.lookups.is_empty() {
+            return Err(TraceError::Empty);
+        }
+        Ok(trace)
     }
 
     /// Reads a trace to its end.
@@ -116,8 +122,8 @@ impl Reader {
             numbers.extend([need.load, need.decode, need.miss]);
             segments.push(Need { id, load_seconds: need.load, decode_seconds: need.decode, miss_seconds: need.miss });
         }
-        if let Some(wrong) = numbers.into_iter().find(|seconds| *seconds < 0.0) {
-            return self.damaged(format!("{wrong} is no time"));
+        if let Some(wrong) = numbers.into_iter().find(|seconds| !(0.0..=SECONDS_MAX).contains(seconds)) {
+            return self.damaged(format!("{wrong} is no time in seconds between 0 and {SECONDS_MAX}"));
         }
         Ok(Partition {
             local_seconds: line.local,

@@ -29,6 +29,21 @@ fn recorded_lookups_are_replayed_and_damaged_ones_refused() {
         }
     }
 
+    let belady = format!("belady:{file}");
+    let tpch = ["tpch", "--scale", "0.01", "--queries", "6", "--modes", "hybrid", "--policy", &belady];
+    for (arguments, why) in [
+        (&tpch[..], "recorded with workload ssb, not tpch"),
+        (&[&recording[..], &["--modes", "auto", "--trace", file, "--json", file]].concat(), "name the same file"),
+        (&["cache-sim", file, "--sizes", "25,25.0"], "--sizes names 25 twice"),
+        (&["ssb-sweep", "--quick", "--policies", "lfu,LFU"], "--policies names lfu twice"),
+        (&["ssb-sweep", "--quick", "--policies", "belady:"], "belady:FILE"),
+        (&["ssb-sweep", "--quick", "--policy", &belady], "recorded with scale 0.01, not 0.02"),
+    ] {
+        let refused = bench(arguments, folder.path());
+        let said = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(why), "{arguments:?}: {said}");
+    }
+
     let lines = std::fs::read_to_string(&trace).unwrap();
     let cut = &lines[..lines.trim_end().len() - 5];
     std::fs::write(&trace, cut).unwrap();

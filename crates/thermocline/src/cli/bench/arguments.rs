@@ -1,10 +1,12 @@
 //! Argument values shared by several benches, and their validation.
 
 use std::fmt::Display;
+use std::path::Path;
 
 use clap::builder::RangedU64ValueParser;
-use thermocline_database::check_setting;
+use thermocline_compute::CachePolicy;
 use thermocline_pushdown::units::{parse_rate, parse_size};
+use thermocline_replay::trace::Trace;
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::{Format, PARTITION_SIZE_MIN};
 
@@ -49,12 +51,22 @@ pub fn partition_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Checks a cache policy and returns it as written.
+/// Checks a cache policy and returns its name, or `belady:` and the path of a trace.
 ///
 /// # Errors
-/// A sentence that names the text, if there is no such policy.
+/// A sentence that names the text, if there is no such policy, or its trace cannot be used.
 pub fn policy(text: &str) -> Result<String, String> {
-    check_setting("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+    Ok(text.parse::<CachePolicy>()?.to_string())
+}
+
+/// Refuses the trace of a policy `belady:FILE` that was recorded with another workload, scale or format.
+///
+/// # Errors
+/// If it was, or cannot be read any more.
+pub fn check_trace(policy: &str, workload: &Workload, scale: f64, format: Format) -> Result<(), Failure> {
+    let Some(path) = CachePolicy::trace_in(policy) else { return Ok(()) };
+    let trace = Trace::open(Path::new(path)).and_then(|trace| trace.check(workload.name, scale, format.extension()));
+    trace.map_err(|error| Failure::Usage(format!("cache policy {policy}: {error}")))
 }
 
 /// A number from `least` to `most`; `what` names it in the error.

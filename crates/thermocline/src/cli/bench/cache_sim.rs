@@ -8,7 +8,7 @@ use thermocline_replay::synthetic::Synthetic;
 use thermocline_replay::trace::Trace;
 
 use super::super::Failure;
-use super::arguments::number;
+use super::arguments::{distinct, number};
 
 /// Rounds in which the bound is improved.
 const ROUNDS: usize = 3000;
@@ -43,6 +43,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// # Errors
 /// If a trace cannot be read.
 pub fn cache_sim(args: &CacheSimArgs) -> Result<(), Failure> {
+    distinct("--sizes", &args.sizes)?;
     if args.traces.is_empty() {
         let short = |synthetic: Synthetic| match args.quick {
             true => Synthetic { lookups: QUICK_LOOKUPS, ..synthetic },

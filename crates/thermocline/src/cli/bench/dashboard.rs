@@ -115,7 +115,12 @@ pub async fn dashboard(args: DashboardArgs) -> Result<(), Failure> {
     let mut totals = [Round::default(); 2];
     for round in 1..=rounds {
         let mut sums = [Round::default(); 2];
-        for (contender, sum) in contenders.iter().zip(&mut sums) {
+        let mut turns: Vec<_> = contenders.iter().zip(&mut sums).collect();
+        // Who is first in a round is last in the next one.
+        if round % 2 == 0 {
+            turns.reverse();
+        }
+        for (contender, sum) in turns {
             *sum = contender.round(&measurement, &queries, round, &mut results, &mut json).await?;
         }
         let answers: f64 = contenders.iter().map(|contender| answer_bytes(&contender.session)).sum::<usize>() as f64;

@@ -20,7 +20,7 @@ use super::super::Failure;
 use super::super::failure::notice;
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
-use super::arguments::{at_least, check_scale, distinct, format, policy};
+use super::arguments::{at_least, check_scale, check_trace, distinct, format, policy};
 use super::common::CommonArgs;
 use super::figures::{Figures, FiguresArgs};
 use super::sink::Sink;
@@ -117,7 +117,11 @@ impl Experiment {
             let why = "--trace records one mode, and one that caches: give --modes auto, hybrid or caching";
             return Err(Failure::Usage(why.to_owned()));
         }
+        if args.trace.is_some() && args.trace == args.common.json {
+            return Err(Failure::Usage("--trace and --json name the same file".to_owned()));
+        }
         args.common.refuse_own(&["mode", "cache_size", "cache_policy"])?;
+        check_trace(&args.policy, &workload, scale, args.format)?;
         let egress = args.node.egress_limit.as_deref().map(parse_rate).transpose();
         let measurement =
             Measurement { workload, scale, format: args.format, egress_bytes_per_s: egress.map_err(Failure::Usage)? };

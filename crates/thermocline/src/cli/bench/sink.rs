@@ -1,10 +1,10 @@
 //! Sink of records, and the printed summary.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde::Serialize;
 use serde_json::Value;
 use thermocline_pushdown::units::format_size;
@@ -13,7 +13,7 @@ use thermocline_workloads::calibration::Errors;
 
 /// A file with one JSON object per line, or nothing.
 pub struct JsonLines {
-    file: Option<BufWriter<File>>,
+    file: Option<(PathBuf, BufWriter<File>)>,
 }
 
 impl JsonLines {
@@ -23,7 +23,8 @@ impl JsonLines {
     /// If it cannot be created.
     pub fn new(path: Option<&PathBuf>) -> Result<Self> {
         let create = |path: &PathBuf| {
-            File::create(path).map(BufWriter::new).map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
+            let file = File::create(path).map_err(|error| failed(path, &error))?;
+            Ok::<_, DataFusionError>((path.clone(), BufWriter::new(file)))
         };
         Ok(Self { file: path.map(create).transpose()? })
     }
@@ -33,7 +34,7 @@ impl JsonLines {
     /// # Errors
     /// If it cannot be written.
     pub fn put(&mut self, record: &impl Serialize, more: Value) -> Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
         let mut line = serde_json::to_string(record).map_err(|error| exec_datafusion_err!("{error}"))?;
         if let Some(more) = more.as_object().filter(|more| !more.is_empty()).map(|_| more.to_string()) {
             // The fields of both objects within one pair of braces, in order.
@@ -41,7 +42,7 @@ impl JsonLines {
             line.push(',');
             line.push_str(more.trim_start_matches('{'));
         }
-        writeln!(file, "{line}").map_err(|error| exec_datafusion_err!("{error}"))
+        writeln!(file, "{line}").map_err(|error| failed(path, &error))
     }
 
     /// Flushes the file.
@@ -50,10 +51,14 @@ impl JsonLines {
     /// If it cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.file {
-            Some(file) => file.flush().map_err(|error| exec_datafusion_err!("{error}")),
+            Some((path, file)) => file.flush().map_err(|error| failed(path, &error)),
             None => Ok(()),
         }
     }
+}
+
+fn failed(path: &Path, error: &io::Error) -> DataFusionError {
+    exec_datafusion_err!("{}: {error}", path.display())
 }
 
 /// Sink of records, and their summary by mode and run.

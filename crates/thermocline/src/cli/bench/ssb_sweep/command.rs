@@ -8,7 +8,9 @@ use thermocline_workloads::Workload;
 use thermocline_workloads::generate::Format;
 
 use super::super::super::Failure;
-use super::super::arguments::{at_least, check_scale, distinct, format, number, partition_size, policy, rate};
+use super::super::arguments::{
+    at_least, check_scale, check_trace, distinct, format, number, partition_size, policy, rate,
+};
 use super::super::common::CommonArgs;
 use super::super::figures::{Figures, FiguresArgs};
 use super::axes::Axes;
@@ -202,6 +204,9 @@ pub async fn ssb_sweep(args: SsbSweepArgs) -> Result<(), Failure> {
     let scale = args.scale.unwrap_or(if quick { 0.02 } else { 1.0 });
     check_scale(&Workload::SSB, scale)?;
     args.common.refuse_own(&["mode", "cache_size", "cache_policy", "cached_answers"])?;
+    for policy in axes.policies.iter().chain([&axes.policy]) {
+        check_trace(policy, &Workload::SSB, scale, axes.format)?;
+    }
     let chosen = Chosen::new(&axes, &args.figure, &args.table);
     let figures = Figures::new(&args.figures)?;
     let options = RunOptions {
@@ -215,14 +220,15 @@ pub async fn ssb_sweep(args: SsbSweepArgs) -> Result<(), Failure> {
     let setup = Setup { scale, batch_size: options.batch_size };
     let runner = run(options, &axes, &chosen.configurations(&axes)).await?;
     let outcomes = runner.outcomes();
+    // Tables need no file that may fail.
+    for table in chosen.tables {
+        print_table(table, &axes, outcomes, runner.cores());
+    }
     for chart in &chosen.charts {
         figures.write(&format!("ssb-figure-{}", chart.name), || line_chart(setup, chart, outcomes))?;
     }
     if chosen.speed_ups {
         figures.write("ssb-figure-9", || speed_up_bars(setup, &axes, outcomes))?;
-    }
-    for table in chosen.tables {
-        print_table(table, &axes, outcomes, runner.cores());
     }
     Ok(())
 }
