@@ -11,7 +11,7 @@ use crate::load::Load;
 use crate::segment::Segment;
 use crate::slots::{Residency, Slot, SlotId};
 use crate::state::State;
-use crate::{LoadShare, PinnedSegment, Policy, Rank, Representation, SegmentKey, SegmentUse};
+use crate::{LoadShare, ObjectKey, PinnedSegment, Policy, Rank, Representation, SegmentKey, SegmentKind, SegmentUse};
 
 /// One segment that a query needs.
 #[derive(Debug, Clone)]
@@ -295,6 +295,21 @@ impl SegmentCache {
                 if group.is_empty() { 0 } else { least.max(quarter) }
             };
             groups.iter().map(of_group).collect()
+        })
+    }
+
+    /// Keys of an object's columns, decoded, that queries have asked for and that are neither cached nor being loaded, in
+    /// no order. Counts no use.
+    pub fn wanted_columns(&self, object: &ObjectKey) -> Vec<SegmentKey> {
+        self.locked(|state| {
+            let slots = state.index.of_version(&object.table, &object.object, &object.version);
+            slots.iter().for_each(|slot| state.abandon_if_dropped(*slot));
+            let absent = slots.into_iter().filter(|slot| state.is_absent(Some(*slot)));
+            let keys = absent.filter_map(|slot| state.slots.get(slot)).map(|slot| &slot.key);
+            let is_wanted = |key: &&SegmentKey| {
+                matches!(key.kind, SegmentKind::Column { representation: Representation::Decoded, .. })
+            };
+            keys.filter(is_wanted).cloned().collect()
         })
     }
 

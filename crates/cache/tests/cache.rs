@@ -93,6 +93,33 @@ fn segments_are_loaded_once_and_then_hit() {
 }
 
 #[test]
+fn wanted_columns_were_asked_for_and_are_not_there() {
+    let cache = SegmentCache::new(0, Arc::new(Lfu));
+    let of = || key(0, "a").object;
+    assert_eq!(cache.wanted_columns(&of()), []);
+    touch(&cache, &[(0, "a", 10), (0, "b", 10), (1, "a", 10)]);
+    let answer = SegmentKey { kind: SegmentKind::Answer("0f".into()), ..key(0, "") };
+    cache.access(&[vec![SegmentRequest { key: answer, ..request(0, "", 10) }]]);
+    let wanted = || {
+        let mut wanted: Vec<String> = cache.wanted_columns(&of()).iter().map(ToString::to_string).collect();
+        wanted.sort();
+        wanted
+    };
+    let text = |partition, name| key(partition, name).to_string();
+    assert_eq!(wanted(), [text(0, "a"), text(0, "b"), text(1, "a")]);
+    assert_eq!(cache.wanted_columns(&object("t", "t/0.parquet", "2")), []);
+
+    cache.set_limit(1 << 20);
+    assert_eq!(touch(&cache, &[(0, "a", 10)]), "l");
+    assert_eq!(wanted(), [text(0, "b"), text(1, "a")]);
+    // As long as it is being loaded.
+    let (loading, _) = ask(&cache, &[vec![request(0, "b", 10)]]);
+    assert_eq!(wanted(), [text(1, "a")]);
+    drop(loading);
+    assert_eq!(wanted(), [text(0, "b"), text(1, "a")]);
+}
+
+#[test]
 fn a_column_is_not_an_answer_of_the_same_name() {
     let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
     let of_kind = |kind: SegmentKind| {

@@ -39,4 +39,4 @@ pub use maintenance::{check, restore, restore_until};
 pub use session::{Database, OpenOptions, QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};
 pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement};
-pub use thermocline_compute::{QueryResult, cache_policy_names};
+pub use thermocline_compute::{CachePolicy, QueryResult, cache_policy_names};

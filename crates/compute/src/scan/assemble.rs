@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use futures::{StreamExt, TryStreamExt, stream};
 use thermocline_cache::{Access, Claim, CountedBuffers, LoadTicket, PinnedSegment, Representation, StoredColumn};
@@ -15,6 +15,7 @@ use thermocline_formats::RangeSource;
 use thermocline_pushdown::wire::ErrorKind;
 use thermocline_pushdown::{NodeError, PushbackToken};
 
+use super::companions::Companion;
 use super::kept_source::KeptSource;
 use super::loading::Loading;
 use super::local::Columns;
@@ -36,7 +37,7 @@ use super::work::Work;
 ///   missing, or kept as stored bytes ------------------------ decode, batch by batch ---------------+
 /// ```
 pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<PushbackToken>) -> Result<Batches> {
-    let Work { object, partition, segments, .. } = work;
+    let Work { object, partition, segments, companions, .. } = work;
     // Where a column is missing, one that another query loads is read again rather than waited for:
     // of text it costs no bytes, of Parquet it takes two queries at the same moment.
     let loads = !segments.iter().any(|access| matches!(access, Access::Missing));
@@ -84,7 +85,7 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
             source = fetched(run, (&object, &partition), source, stored_loads, decoded, &mut kept).await?;
         }
         if !decoded_loads.is_empty() {
-            match load(run, &object, &partition, decoded_loads, source).await? {
+            match load(run, (&object, &partition), source, decoded_loads, companions).await? {
                 Loaded::Whole(segments) => {
                     segments.into_iter().for_each(|(position, segment)| found(position, segment))
                 }
@@ -113,7 +114,7 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
         Some((positions, batches)) if positions == missing => batches,
         _ => {
             let source = with_kept(run.source(&object, pushback), &kept, vec![]);
-            run.segments(source, &object, &partition, &missing, false)?
+            run.segments(source, &object, &partition, run.columns_at(&missing), false)?
         }
     };
     let beside = Beside {
@@ -187,31 +188,48 @@ enum Loaded {
     TooLarge(Vec<usize>, Batches),
 }
 
-/// Loads segments of one partition, the columns at their positions of the needed ones.
+/// Loads segments of one partition, the columns at their positions of the needed ones; and `companions`, as far as the
+/// cache has room and they can be read: a query does not fail for columns that it does not need.
 async fn load(
     run: &ScanRun,
-    object: &Arc<PlannedObject>,
-    partition: &Arc<Partition>,
-    tickets: Vec<(usize, LoadTicket)>,
+    place: (&Arc<PlannedObject>, &Arc<Partition>),
     source: Arc<dyn RangeSource>,
+    tickets: Vec<(usize, LoadTicket)>,
+    companions: Vec<Companion>,
 ) -> Result<Loaded> {
+    let (object, partition) = place;
     let positions: Vec<usize> = tickets.iter().map(|(position, _)| *position).collect();
-    let mut stored = run.segments(source, object, partition, &positions, true)?;
-    let expected = |position: usize| run.columns.get(position).map_or(0, |column| partition.memory_bytes(*column));
-    let mut loading: Vec<Loading> =
-        tickets.into_iter().map(|(position, ticket)| Loading::new(position, ticket, expected(position))).collect();
-    let mut chunks: Vec<RecordBatch> = vec![];
-    while let Some(batch) = stored.try_next().await? {
-        let (schema, columns, _) = batch.into_parts();
-        let batch = RecordBatch::try_new(schema, columns.into_iter().map(fitted).collect())?;
-        let fits = loading.iter_mut().zip(batch.columns()).all(|(column, chunk)| column.add(chunk));
-        chunks.push(batch);
-        if !fits {
-            // Tells those who wait for these segments that none will come.
-            drop(loading);
-            return Ok(Loaded::TooLarge(positions, held(run, chunks).chain(stored).boxed()));
+    let columns = run.columns_at(&positions);
+    let needed = tickets
+        .into_iter()
+        .zip(&columns)
+        .map(|((position, ticket), column)| Loading::new(position, ticket, partition.memory_bytes(*column)));
+    let mut needed: Vec<Loading> = needed.collect();
+    let mut beside: Vec<(usize, Option<Loading>)> = vec![];
+    for Companion { column, share } in companions {
+        // While another query loads it, nothing is to be done.
+        if let Claim::Load(ticket) = share.claim() {
+            beside.push((column, Some(Loading::new(column, ticket, partition.memory_bytes(column)))));
         }
     }
+    let mut decoded = decode(run, place, &source, &mut needed, &mut beside).await;
+    let is_bad = |error: &DataFusionError| NodeError::find(error).is_some_and(|it| it.kind == ErrorKind::BadData);
+    if !beside.is_empty() && decoded.as_ref().is_err_and(is_bad) {
+        beside.clear();
+        needed.iter_mut().for_each(Loading::restart);
+        decoded = decode(run, place, &source, &mut needed, &mut beside).await;
+    }
+    let chunks = match decoded? {
+        Decoded::Whole(chunks) => chunks,
+        Decoded::TooLarge(chunks, rest) => {
+            // Tells those who wait for these segments that none will come.
+            drop((needed, beside));
+            let own: Vec<usize> = (0..positions.len()).collect();
+            let chunks = chunks.iter().map(|chunk| chunk.project(&own)).collect::<Result<_, _>>()?;
+            let rest = rest.map(move |batch| Ok(batch?.project(&own)?));
+            return Ok(Loaded::TooLarge(positions, held(run, chunks).chain(rest).boxed()));
+        }
+    };
     if chunks.iter().map(RecordBatch::num_rows).sum::<usize>() != partition.rows as usize {
         return Err(wrong_rows(object, partition).into());
     }
@@ -222,7 +240,48 @@ async fn load(
         run.metrics.segments_admitted.add(usize::from(kept));
         (position, segment)
     };
-    Ok(Loaded::Whole(loading.into_iter().enumerate().map(complete).collect()))
+    let first_beside = needed.len();
+    let whole = needed.into_iter().enumerate().map(complete).collect();
+    let beside = beside.into_iter().enumerate().filter_map(|(at, (_, loading))| Some((first_beside + at, loading?)));
+    // Nobody here reads them.
+    beside.map(complete).for_each(drop);
+    Ok(Loaded::Whole(whole))
+}
+
+/// Columns of a partition, decoded.
+enum Decoded {
+    /// All rows.
+    Whole(Vec<RecordBatch>),
+    /// The first rows, at which a needed column outgrew what the cache can give, and the others.
+    TooLarge(Vec<RecordBatch>, Batches),
+}
+
+/// Decodes the `needed` columns and, after them, those `beside` them. Of these, one that outgrows what the cache can give
+/// is kept no longer.
+async fn decode(
+    run: &ScanRun,
+    (object, partition): (&Arc<PlannedObject>, &Arc<Partition>),
+    source: &Arc<dyn RangeSource>,
+    needed: &mut [Loading],
+    beside: &mut [(usize, Option<Loading>)],
+) -> Result<Decoded> {
+    let mut columns = run.columns_at(&needed.iter().map(Loading::position).collect::<Vec<_>>());
+    columns.extend(beside.iter().map(|(column, _)| *column));
+    let mut stored = run.segments(Arc::clone(source), object, partition, columns, true)?;
+    let mut chunks: Vec<RecordBatch> = vec![];
+    while let Some(batch) = stored.try_next().await? {
+        let (schema, columns, _) = batch.into_parts();
+        let batch = RecordBatch::try_new(schema, columns.into_iter().map(fitted).collect())?;
+        let fits = needed.iter_mut().zip(batch.columns()).all(|(column, chunk)| column.add(chunk));
+        for ((_, loading), chunk) in beside.iter_mut().zip(batch.columns().iter().skip(needed.len())) {
+            loading.take_if(|column| !column.add(chunk));
+        }
+        chunks.push(batch);
+        if !fits {
+            return Ok(Decoded::TooLarge(chunks, stored));
+        }
+    }
+    Ok(Decoded::Whole(chunks))
 }
 
 /// Batches that are in memory already, charged to the query until they are handed on. The charge may

@@ -15,12 +15,12 @@ pub(super) struct Loading {
 }
 
 impl Loading {
-    /// Column `position` of the needed ones, for which the cache has reserved `reserved` bytes.
+    /// The column that its loader knows by `position`, for which the cache has reserved `reserved` bytes.
     pub(super) fn new(position: usize, ticket: LoadTicket, reserved: usize) -> Self {
         Self { position, ticket, counted: CountedBuffers::default(), bytes: 0, reserved }
     }
 
-    /// Its position among the needed columns.
+    /// Its loader's number for it.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -28,6 +28,11 @@ impl Loading {
     /// Bytes of its chunks so far.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Forgets the chunks so far; what was reserved for them stays so.
+    pub(super) fn restart(&mut self) {
+        (self.counted, self.bytes) = (CountedBuffers::default(), 0);
     }
 
     /// Counts a chunk; `false` if the cache has no room for it.

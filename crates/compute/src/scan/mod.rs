@@ -7,6 +7,7 @@ mod auto;
 mod bitmap;
 mod by_index;
 mod candidate;
+mod companions;
 mod costing;
 mod dynamic_filter;
 mod encoded;

@@ -288,8 +288,7 @@ async fn stored_group(run: &Arc<ScanRun>, group: &Group, pushback: Option<Pushba
     };
     let run = Arc::clone(run);
     let batches = stream::iter(group.partitions()).map(move |partition| {
-        let all: Vec<usize> = (0..run.columns.len()).collect();
-        run.stored(Arc::clone(&source), &object, &partition, &all, predicate.clone())
+        run.stored(Arc::clone(&source), &object, &partition, run.columns.clone(), predicate.clone())
     });
     Ok(batches.try_flatten().boxed())
 }

@@ -12,6 +12,7 @@ use super::auto::{self, Estimates, Preference};
 use super::bitmap::{Choice, Chooser};
 use super::by_index::ByIndex;
 use super::candidate::Candidate;
+use super::companions::add_companions;
 use super::costing::{Costing, Miss, Unseen};
 use super::group::share_requests;
 use super::recorded::record;
@@ -75,10 +76,13 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
             _ => None,
         };
         let (object, partition) = (Arc::clone(object), Arc::clone(partition));
-        Work { object, partition, route, segments, answer, answer_bytes_max, missed, plan }
+        let companions = vec![];
+        Work { object, partition, route, segments, companions, answer, answer_bytes_max, missed, plan }
     });
+    let mut works: Vec<Work> = works.collect();
+    add_companions(scan, &costing, &mut works, metrics);
     let unseen = costing.unseen();
-    Routing { works: works.collect(), estimates, unseen, expected_s_per_row: costing.here_s_per_row() }
+    Routing { works, estimates, unseen, expected_s_per_row: costing.here_s_per_row() }
 }
 
 /// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
@@ -320,10 +324,7 @@ fn requests(scan: &ScanPlan, costing: &Costing<'_>) -> Requests {
     let mut answers = vec![];
     // Partitions of one object come one after the other and share its key and how it is decoded.
     let mut last: Option<Keyed> = None;
-    let names = matches!(scan.format(), FileFormat::Csv(_)).then(|| {
-        let fields = scan.table_schema().fields().iter();
-        Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>())
-    });
+    let names = names_of_text(scan);
     let segments = scan
         .partitions()
         .iter()
@@ -332,7 +333,7 @@ fn requests(scan: &ScanPlan, costing: &Costing<'_>) -> Requests {
             let Keyed { key, decodings, .. } = last.insert(known.unwrap_or_else(|| Keyed {
                 object: Arc::clone(object),
                 key: Arc::new(object_key(scan, object)),
-                decodings: decodings(scan, object, names),
+                decodings: decodings(scan, object, names, scan.columns()),
             }));
             if let Some(digest) = &digest {
                 let (bytes, miss_seconds) = costing.answer(object, partition);
@@ -412,14 +413,27 @@ impl<'a> Kept<'a> {
     }
 }
 
-fn object_key(scan: &ScanPlan, object: &PlannedObject) -> ObjectKey {
+/// Key of an object as the scan's table reads it.
+pub(super) fn object_key(scan: &ScanPlan, object: &PlannedObject) -> ObjectKey {
     ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
 }
 
-/// Fingerprints of what decides the values of the needed columns, beside the object's path and version:
+/// Fingerprint of the names of all columns of a table of text.
+pub(super) fn names_of_text(scan: &ScanPlan) -> Option<Decoding> {
+    let fields = scan.table_schema().fields().iter();
+    matches!(scan.format(), FileFormat::Csv(_))
+        .then(|| Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>()))
+}
+
+/// Fingerprints of what decides the values of `columns`, beside the object's path and version:
 /// the node that has it, the type, and for text the dialect and which field of a record the column is:
 /// fields are found by position, or by name among all of the table's `names`.
-fn decodings(scan: &ScanPlan, object: &PlannedObject, names: Option<Decoding>) -> Vec<Decoding> {
+pub(super) fn decodings(
+    scan: &ScanPlan,
+    object: &PlannedObject,
+    names: Option<Decoding>,
+    columns: &[usize],
+) -> Vec<Decoding> {
     let format = object.format(scan.format());
     let fields = scan.table_schema().fields();
     let decoding = |column: &usize| {
@@ -427,5 +441,5 @@ fn decodings(scan: &ScanPlan, object: &PlannedObject, names: Option<Decoding>) -
         let field = names.map(|names| (column, names));
         Decoding::of(&(object.node.label(), of_type, &format, field))
     };
-    scan.columns().iter().map(decoding).collect()
+    columns.iter().map(decoding).collect()
 }

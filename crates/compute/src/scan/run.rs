@@ -398,30 +398,34 @@ impl ScanRun {
         })
     }
 
-    /// Columns `positions` (of the needed ones) of a partition, from its stored bytes, without pages
-    /// in which no row passes `predicate`.
+    /// Positions among the table's columns of those at `positions` of the needed ones.
+    pub(super) fn columns_at(&self, positions: &[usize]) -> Vec<usize> {
+        positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect()
+    }
+
+    /// Columns of a partition, from its stored bytes, without pages in which no row passes `predicate`.
     pub(super) fn stored(
         &self,
         source: Arc<dyn RangeSource>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
-        positions: &[usize],
+        columns: Vec<usize>,
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
-        self.read((source, object, partition), positions, predicate, &self.context, false)
+        self.read((source, object, partition), columns, predicate, &self.context, false)
     }
 
-    /// All rows of columns `positions`, in batches of [`CHUNK_ROWS`]: what stands beside cached
+    /// All rows of columns, in batches of [`CHUNK_ROWS`]: what stands beside cached
     /// columns, or is going to be cached (`kept`).
     pub(super) fn segments(
         &self,
         source: Arc<dyn RangeSource>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
-        positions: &[usize],
+        columns: Vec<usize>,
         kept: bool,
     ) -> Result<Batches> {
-        self.read((source, object, partition), positions, None, &self.segment_context, kept)
+        self.read((source, object, partition), columns, None, &self.segment_context, kept)
     }
 
     /// Where the stored bytes of each of the columns `positions` are in the object; none in text.
@@ -447,14 +451,13 @@ impl ScanRun {
     fn read(
         &self,
         (source, object, partition): (Arc<dyn RangeSource>, &Arc<PlannedObject>, &Arc<Partition>),
-        positions: &[usize],
+        columns: Vec<usize>,
         predicate: Option<Arc<dyn PhysicalExpr>>,
         context: &Arc<TaskContext>,
         kept: bool,
     ) -> Result<Batches> {
-        self.metrics.columns_scanned.add(positions.len());
+        self.metrics.columns_scanned.add(columns.len());
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
-        let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };
         let batches = self.reader(object, source).stream(partition.range, &options, context)?;
         let time = self.metrics.time_decode.clone();

@@ -7,6 +7,7 @@ use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
 use super::bitmap::BitmapPlan;
+use super::companions::Companion;
 
 /// One partition, its route, and what the cache has of it.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Work {
     pub(super) route: Route,
     /// Per needed column; empty where the cache is not used for the partition.
     pub(super) segments: Vec<Access>,
+    /// Columns that a load keeps beside the needed ones.
+    pub(super) companions: Vec<Companion>,
     /// The kept answer on route `answered`, or room for one on the others.
     pub(super) answer: Option<Access>,
     /// Bytes in memory up to which an answer is kept.

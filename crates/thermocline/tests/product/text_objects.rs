@@ -860,3 +860,52 @@ async fn what_copy_writes_as_csv_is_read_back() {
         }
     }
 }
+
+/// Names and numbers of the cached columns of `t`, by name.
+async fn cached_columns(session: &Session) -> Vec<(String, usize)> {
+    let sql = "SELECT column_name, count(*) FROM system.segments WHERE kind = 'column' GROUP BY 1 ORDER BY 1";
+    let rows = canonical(&session.run(sql).await.unwrap());
+    let cell = |cell: &Option<String>| cell.clone().unwrap();
+    rows.iter().map(|row| (cell(&row[0]), cell(&row[1]).parse().unwrap())).collect()
+}
+
+/// Whoever loads a column of text has all of it at hand: columns that queries have asked for before are kept as well, but
+/// no query fails for one that it does not need.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_that_were_asked_for_are_kept_with_the_first_that_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = 3;
+    for part in 0..objects {
+        let mut text = text(part, part * 2000, 2000);
+        if part == 1 {
+            text = text.replacen("2000,", "2000,x", 1);
+        }
+        fs::write(folder.path().join(format!("{part}.csv")), text).unwrap();
+    }
+    let session = fresh().await;
+    session.set("mode", "auto").unwrap();
+    session.set("cached_answers", "off").unwrap();
+    let columns = "(id BIGINT, k BIGINT, price DOUBLE, day DATE, note VARCHAR)";
+    let location = folder.path().display();
+    let create = format!("CREATE EXTERNAL TABLE t {columns} STORED AS CSV LOCATION '{location}'");
+    session.run(&create).await.unwrap();
+    let sum = "SELECT sum(id), count(*) FROM t";
+    let expected = canonical(&session.run(sum).await.unwrap());
+
+    // Without a cache, nothing is kept but what was asked for.
+    session.database().set("cache_size", "0").unwrap();
+    session.run("SELECT max(note) FROM t WHERE price > 10").await.unwrap();
+    let error = session.run("SELECT sum(k) FROM t").await.unwrap_err().to_string();
+    assert!(error.contains("1.csv") && error.contains("'x") || error.contains("\"x"), "{error}");
+    assert_eq!(cached_columns(&session).await, []);
+
+    session.database().set("cache_size", "256MiB").unwrap();
+    for _ in 0..10 {
+        assert_eq!(canonical(&session.run(sum).await.unwrap()), expected);
+    }
+    let all = objects as usize;
+    let kept = [("id", all), ("k", all - 1), ("note", all - 1), ("price", all - 1)];
+    assert_eq!(cached_columns(&session).await, kept.map(|(name, count)| (name.to_owned(), count)));
+    let before = session.run("SELECT max(note), sum(price) FROM t WHERE id < 2000").await.unwrap().stats;
+    assert_eq!(before.partitions(thermocline_pushdown::Route::Local), 1, "{before:?}");
+}

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use clap::builder::RangedU64ValueParser;
-use thermocline_compute::CachePolicy;
+use thermocline_database::CachePolicy;
 use thermocline_pushdown::units::{parse_rate, parse_size};
 use thermocline_replay::trace::Trace;
 use thermocline_workloads::Workload;
