@@ -126,18 +126,27 @@ impl From<DataFusionError> for NodeError {
         let message = match error.find_root() {
             // Without the request to report a bug of DataFusion: functions say so of bad arguments.
             DataFusionError::Internal(message) => message.clone(),
+            DataFusionError::ArrowError(of_value, _) => match of_value.as_ref() {
+                ArrowError::CastError(message) => message.clone(),
+                _ => error.strip_backtrace(),
+            },
             _ => error.strip_backtrace(),
         };
         NodeError { sqlstate: sqlstate(&error), ..NodeError::new(kind, message) }
     }
 }
 
-/// The SQLSTATE of an error that SQL has one for.
+/// The SQLSTATE of an error that SQL has one for: the one that the error has where the caller computes.
 fn sqlstate(error: &DataFusionError) -> Option<String> {
     let state = match error.find_root() {
         DataFusionError::External(inner) => inner.downcast_ref::<thermocline_types::Error>()?.sqlstate(),
-        DataFusionError::ArrowError(error, _) if matches!(**error, ArrowError::DivideByZero) => "22012",
-        DataFusionError::ArrowError(error, _) if matches!(**error, ArrowError::ArithmeticOverflow(_)) => "22003",
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::DivideByZero => "22012",
+            ArrowError::ArithmeticOverflow(_) => "22003",
+            ArrowError::CastError(message) if message.starts_with("Can't cast value ") => "22003",
+            ArrowError::CastError(_) => "22P02",
+            _ => return None,
+        },
         _ => return None,
     };
     Some(state.to_owned())
@@ -225,6 +234,19 @@ impl From<Status> for NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A value that does not fit is no damage of a file, on whichever side it is met.
+    #[test]
+    fn casts_that_fail_have_the_sqlstate_of_their_value() {
+        let cast = |message: &str| {
+            let error = DataFusionError::ArrowError(Box::new(ArrowError::CastError(message.to_owned())), None);
+            NodeError::from(error.context("t/1.parquet"))
+        };
+        let error = cast("Can't cast value 4611686018427387904 to type Int32");
+        assert_eq!(error.sqlstate.as_deref(), Some("22003"));
+        assert!(!error.message.contains("Arrow"), "{error}");
+        assert_eq!(cast("Cannot cast string 'x' to value of Int64 type").sqlstate.as_deref(), Some("22P02"));
+    }
 
     /// What a peer sends and is no message is the peer's fault, and no internal error of ours.
     #[test]

@@ -138,6 +138,8 @@ impl AnalyticEngine {
     pub(super) fn state(&self, config: &SessionConfig) -> SessionState {
         let mut state = self.base.read().clone();
         *state.config_mut() = config.clone();
+        // The time of now().
+        state.mark_start_execution();
         state
     }
 

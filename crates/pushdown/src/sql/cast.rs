@@ -3,7 +3,9 @@
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use datafusion::arrow::compute::cast_with_options;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Decimal128Type, Field, FieldRef};
+use datafusion::common::format::DEFAULT_CAST_OPTIONS;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -26,7 +28,13 @@ const EXACT_SCALE_MAX: u8 = 22;
 
 /// Whether SQL casts values of a type in another way than Arrow, which cuts fractions, rounds decimals to doubles
 /// twice, and reads and writes text in other forms.
+///
+/// A cast between a timestamp with a zone and one without is Arrow's, but moves values by the zone's offset, which
+/// optimizer rules that compare with the other type do not see.
 pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
+    if moves(from, to) {
+        return true;
+    }
     let (Some(from), Some(to)) = (sql_type(from), sql_type(to)) else { return false };
     match (from, to) {
         (from, to) if to.is_integer() && !from.is_integer() && from.is_number() => true,
@@ -47,6 +55,19 @@ pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
         ) => true,
         _ => false,
     }
+}
+
+/// Whether a cast adds or subtracts the offset of a zone.
+fn moves(from: &ArrowType, to: &ArrowType) -> bool {
+    match (from, to) {
+        (ArrowType::Timestamp(_, None), ArrowType::Timestamp(_, Some(zone)))
+        | (ArrowType::Timestamp(_, Some(zone)), ArrowType::Timestamp(_, None)) => !is_utc(zone),
+        _ => false,
+    }
+}
+
+fn is_utc(zone: &str) -> bool {
+    ["UTC", "Etc/UTC", "Z", "+00:00", "+00"].iter().any(|name| zone.eq_ignore_ascii_case(name))
 }
 
 /// `CAST(value AS to)` by SQL's rules.
@@ -123,6 +144,9 @@ impl ScalarUDFImpl for SqlCast {
 fn converted(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
     if let (ArrowType::Decimal128(_, scale @ 0..), ArrowType::Float64) = (array.data_type(), to) {
         return Ok(Arc::new(as_doubles(array, scale.unsigned_abs())?));
+    }
+    if moves(array.data_type(), to) {
+        return Ok(cast_with_options(array, to, &DEFAULT_CAST_OPTIONS)?);
     }
     let Some(of) = sql_type(to) else { return exec_err!("SQL has no type {to}") };
     let column = Column::new(array)?;

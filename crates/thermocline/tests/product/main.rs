@@ -28,6 +28,7 @@ mod indexes;
 mod interrupts;
 mod many_partitions;
 mod memory;
+mod moments;
 mod nesting;
 mod representations;
 mod rows;
