@@ -63,5 +63,5 @@ pub use policy::{
     Belady, Candidate, FREQUENCY_HALF_LIFE, Gdsf, Lfu, Lru, Policy, Rank, SegmentUse, Wlfu, policies, policy_named,
 };
 pub use segment::PinnedSegment;
-pub use state::REMEMBERED_MAX;
+pub use state::REMEMBERED_MIN;
 pub use stored::StoredColumn;

@@ -25,9 +25,15 @@ use crate::policy::{Policy, Rank, SegmentUse};
 use crate::segment::Segment;
 use crate::slots::{Place, Residency, Slot, SlotId, Slots};
 
-/// Maximum number of segments whose uses are remembered although they are not cached, unless more are cached; beyond
-/// it, the least recently used are forgotten.
-pub const REMEMBERED_MAX: usize = 1 << 20;
+/// Segments whose uses are remembered although they are not cached, at least and at most, unless more are cached. Between
+/// these, they take an eighth of the cache's limit; beyond, the least recently used are forgotten.
+pub const REMEMBERED_MIN: usize = 1 << 15;
+/// See [`REMEMBERED_MIN`].
+const REMEMBERED_MAX: usize = 1 << 20;
+/// Share of the cache's limit that they may take, beside the cached segments.
+const REMEMBERED_PART: usize = 8;
+/// Bytes of memory that one takes, about: keys, uses and places in the orders.
+const REMEMBERED_BYTES: usize = 512;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -461,7 +467,9 @@ impl State {
 
     /// Bounds the memory of uses.
     pub(crate) fn forget(&mut self) {
-        while self.remembered.len() > REMEMBERED_MAX.max(self.victims.len())
+        let most = self.limit / REMEMBERED_PART / REMEMBERED_BYTES;
+        let most = most.clamp(REMEMBERED_MIN, REMEMBERED_MAX).max(self.victims.len());
+        while self.remembered.len() > most
             && let Some(((listed, _), id)) = self.remembered.pop_first()
         {
             let Some(slot) = self.slots.get_mut(id) else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
     Access, Candidate, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy,
-    REMEMBERED_MAX, Representation, SegmentCache, SegmentKey, SegmentKind, SegmentRequest, SegmentUse, Wlfu,
+    REMEMBERED_MIN, Representation, SegmentCache, SegmentKey, SegmentKind, SegmentRequest, SegmentUse, Wlfu,
     array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
@@ -567,7 +567,7 @@ fn a_repeated_scan_of_more_than_fits_keeps_a_part() {
 }
 
 #[test]
-fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
+fn uses_are_remembered_in_a_share_of_the_limit_and_then_the_oldest_forgotten() {
     let cache = SegmentCache::new(size(100), Arc::new(Lru));
     let look_up = |partitions: std::ops::Range<u32>| {
         let object = object("t", "t/0.parquet", "1");
@@ -581,13 +581,13 @@ fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
         let requests = partitions.map(request);
         drop(cache.access(&[requests.collect()]));
     };
-    let half = REMEMBERED_MAX as u32 / 2;
+    let half = REMEMBERED_MIN as u32 / 2;
     look_up(0..half);
     look_up(half..2 * half);
-    assert_eq!(cache.remembered(), REMEMBERED_MAX);
+    assert_eq!(cache.remembered(), REMEMBERED_MIN);
     look_up(0..10);
     look_up(2 * half..3 * half);
-    assert_eq!(cache.remembered(), REMEMBERED_MAX);
+    assert_eq!(cache.remembered(), REMEMBERED_MIN);
     cache.set_limit(1 << 30);
     let accesses = |partition: u32| {
         let ticket = claimed(ask(&cache, &[vec![request(partition, "a", 10)]]).0.remove(0).remove(0));

@@ -52,6 +52,11 @@ impl Content {
         Self { kind, bytes, digest }
     }
 
+    /// Number of its bytes.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The digest of its bytes.
     pub fn digest(&self) -> ContentDigest {
         self.digest.unwrap_or_else(|| ContentDigest::of(&self.bytes))

@@ -24,6 +24,11 @@ const EXCEPTION_FACTOR: f64 = 2.0;
 const RETRY_MIN: Duration = Duration::from_secs(60);
 /// Upper bound of that time.
 const RETRY_MAX: Duration = Duration::from_secs(3600);
+/// Factor by which storage must have become slower for that to be doubted when it has run nothing for [`DOUBT_MIN`]: it may be
+/// asked for nothing any more, so that nothing tells that it is as fast as before.
+const DOUBT_FACTOR: f64 = 2.0;
+/// See [`DOUBT_FACTOR`]; it doubles each time that storage is still slow, up to [`RETRY_MAX`].
+const DOUBT_MIN: Duration = Duration::from_secs(10);
 
 /// Observations of earlier executions of fragments, at three levels:
 ///
@@ -109,10 +114,14 @@ struct Learnt {
     refused_at: f64,
     /// When to try again, and how long to wait if that is in vain too.
     retry: Option<(Instant, Duration)>,
+    /// The least that [`Observed::storage_s`] was.
+    storage_s_min: Option<f64>,
+    /// When a storage that has become slower is tried again, and how long to wait if that is in vain too.
+    doubt: Option<(Instant, Duration)>,
 }
 
 impl Learnt {
-    fn add(&mut self, observed: Observed) {
+    fn add(&mut self, observed: Observed, now: Instant) {
         let recent = |known: Option<f64>, now: Option<f64>| match (known, now) {
             (Some(known), Some(now)) => Some(known + WEIGHT * (now - known)),
             (known, now) => now.or(known),
@@ -122,6 +131,25 @@ impl Learnt {
         self.observed.storage_s = recent(self.observed.storage_s, observed.storage_s);
         self.observed.here_s = recent(self.observed.here_s, observed.here_s);
         self.observed.uncached = recent(self.observed.uncached, observed.uncached);
+        if let Some((seen, known)) = observed.storage_s.zip(self.observed.storage_s) {
+            let least = self.storage_s_min.map_or(seen, |least| least.min(seen));
+            self.storage_s_min = Some(least);
+            self.doubt = match self.doubt {
+                _ if known <= least * DOUBT_FACTOR => None,
+                None => Some((now + DOUBT_MIN, DOUBT_MIN)),
+                Some((at, wait)) => {
+                    let wait = if now >= at { RETRY_MAX.min(wait * 2) } else { wait };
+                    Some((now + wait, wait))
+                }
+            };
+        }
+    }
+
+    /// What was observed. Storage that was slow long ago is taken to be as fast as before.
+    fn observed(&self, now: Instant) -> Observed {
+        let is_doubted = self.doubt.is_some_and(|(at, _)| now >= at);
+        let storage_s = if is_doubted { self.storage_s_min } else { self.observed.storage_s };
+        Observed { storage_s, ..self.observed }
     }
 
     /// Records that a node answered, or found that the stored bytes are smaller.
@@ -161,11 +189,15 @@ impl Experience {
     /// Selectivity and answer expected of `shape` at `place`, or at any if that is `None`; statistics
     /// expect `expected`.
     pub(crate) fn observed(&self, shape: Shape, expected: Expected, place: Option<Place>) -> Observed {
+        self.observed_at(shape, expected, place, Instant::now())
+    }
+
+    fn observed_at(&self, shape: Shape, expected: Expected, place: Option<Place>, now: Instant) -> Observed {
         let mut state = self.state.lock();
         let exception =
-            place.and_then(|place| state.exceptions.get(&(shape.exact(), place)).map(|known| known.observed));
-        let exact = state.fragments.get(&shape.exact()).map(|known| known.observed).unwrap_or_default();
-        let general = state.shapes.get(&shape.general()).map(|known| known.observed).unwrap_or_default();
+            place.and_then(|place| state.exceptions.get(&(shape.exact(), place)).map(|known| known.observed(now)));
+        let exact = state.fragments.get(&shape.exact()).map(|known| known.observed(now)).unwrap_or_default();
+        let general = state.shapes.get(&shape.general()).map(|known| known.observed(now)).unwrap_or_default();
         let general = Observed {
             selectivity: general.selectivity.map(|factor| (factor * base(expected.selectivity)).min(1.0)),
             answer_bytes: general.answer_bytes.map(|factor| factor * expected.of_answer()),
@@ -176,6 +208,10 @@ impl Experience {
 
     /// Remembers what an execution over `places`, `rows` rows together, has shown.
     pub(crate) fn observe(&self, shape: Shape, expected: Expected, (places, rows): (&[Place], u64), seen: Seen) {
+        self.observe_at(shape, expected, (places, rows), seen, Instant::now());
+    }
+
+    fn observe_at(&self, shape: Shape, expected: Expected, (places, rows): (&[Place], u64), seen: Seen, now: Instant) {
         if rows == 0 {
             return;
         }
@@ -195,11 +231,11 @@ impl Experience {
         let mut state = self.state.lock();
         let fragment = state.fragments.entry(shape.exact(), SHAPES_MAX, shape.table());
         let unusual = fragment.observed.differs(seen);
-        fragment.add(seen);
-        state.shapes.entry(shape.general(), SHAPES_MAX, shape.table()).add(relative);
+        fragment.add(seen, now);
+        state.shapes.entry(shape.general(), SHAPES_MAX, shape.table()).add(relative, now);
         for place in places {
             if let Some(exception) = state.exception(shape, *place, unusual) {
-                exception.add(seen);
+                exception.add(seen, now);
             }
         }
     }
@@ -369,6 +405,27 @@ mod tests {
         known.observe(groups(1), aggregate(0.1), (&[place(0)], 1000), seen(None, Some(100)));
         close(known.observed(groups(2), aggregate(0.9), None).answer_bytes, 0.1);
         assert_eq!(known.observed(Shape::from_parts(20, 3), rows(0.5), None), Observed::default());
+    }
+
+    #[test]
+    fn a_storage_that_was_slow_is_tried_again_at_longer_and_longer_intervals() {
+        let known = Experience::default();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let took = |storage_s, now| {
+            let seen = Seen { storage_s: Some(storage_s), ..Seen::default() };
+            known.observe_at(shape(1), rows(0.1), (&[], 1000), seen, now);
+        };
+        let expected = |now| known.observed_at(shape(1), rows(0.1), None, now).storage_s.unwrap() * 1000.0;
+        took(0.1, after(0));
+        assert!((expected(after(100)) - 0.1).abs() < 1e-9);
+        took(1.1, after(100));
+        assert!((expected(after(109)) - 0.6).abs() < 1e-9);
+        assert!((expected(after(110)) - 0.1).abs() < 1e-9, "it may be fast again");
+        (0..24).for_each(|_| took(1.1, after(110)));
+        assert!(expected(after(129)) > 1.0 && expected(after(130)) < 0.11, "after twice the time");
+        (0..24).for_each(|_| took(0.1, after(130)));
+        assert!(expected(after(130)) < 0.11 && expected(after(1000)) < 0.11);
     }
 
     #[test]

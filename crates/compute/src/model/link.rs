@@ -73,6 +73,8 @@ pub(crate) struct Link {
     ended: Option<Instant>,
     /// The shortest round trip.
     round_trip_min: Option<Duration>,
+    /// Bytes a second of the fastest read of a probe.
+    fastest: f64,
     /// All periods before the first observation, and later those that are being taken together.
     periods: Achieved,
 }
@@ -137,6 +139,7 @@ impl Default for Link {
             period: None,
             ended: None,
             round_trip_min: None,
+            fastest: 0.0,
             periods: Achieved::default(),
         }
     }
@@ -215,6 +218,20 @@ impl Link {
         if self.under_way == 0 || self.period.as_ref().is_some_and(|period| period.length() >= PERIOD_LONG) {
             self.end_period();
         }
+    }
+
+    /// Takes it that the link is no faster than the fastest read of a probe so far, as long as it is not known.
+    pub(super) fn seen(&mut self, bytes_per_s: f64) {
+        if !self.bytes_per_s.is_observed() && bytes_per_s.is_finite() {
+            self.fastest = self.fastest.max(bytes_per_s);
+            self.bytes_per_s = Estimate::assumed(BYTES_PER_S.min(self.fastest.max(1.0)));
+        }
+    }
+
+    /// Forgets what was known for what a probe has found.
+    pub(super) fn replace(&mut self, bytes_per_s: f64) {
+        self.periods = Achieved::default();
+        self.bytes_per_s = Estimate::known(bytes_per_s);
     }
 
     /// Learns the bandwidth from a probe, if it is not known yet.

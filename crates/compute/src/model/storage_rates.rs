@@ -27,6 +27,20 @@ const PROBE_READS_ALIKE: usize = 3;
 const PROBE_ALIKE: f64 = 1.25;
 /// See [`PROBE_READS_ALIKE`].
 const PROBE_READ_MIN: Duration = Duration::from_millis(10);
+/// Time after which a link that is known is probed again, if all that moves is too small to tell whether it has become
+/// faster: so many times what the first read of a probe takes, but at least [`RENEWAL_MIN`]. It doubles with each probe that
+/// finds nothing new, up to [`RENEWAL_MAX`].
+const RENEWAL_READS: f64 = 20.0;
+/// See [`RENEWAL_READS`].
+const RENEWAL_MIN: Duration = Duration::from_secs(5);
+/// See [`RENEWAL_READS`].
+const RENEWAL_MAX: Duration = Duration::from_secs(300);
+/// Bytes of the first read of a probe.
+const PROBE_BYTES_MIN: f64 = 65536.0;
+/// Factor by which a link that is probed again must be faster than was known.
+const RENEWAL_FACTOR: f64 = 1.5;
+/// Time without fragments after which a storage that was slow is taken to be half as slow, in logarithms.
+const SLOWNESS_FADES: Duration = Duration::from_secs(30);
 /// Weight of the newest answer in the share that is pushed back.
 const WEIGHT: f64 = 0.1;
 /// Expected seconds of a fragment that tells how fast a storage is: smaller ones tell what each takes beside its rows.
@@ -51,6 +65,33 @@ pub(crate) struct StorageRates {
     /// Probes of the link that were begun, and whether one is under way.
     probes: u32,
     is_probed: bool,
+    /// The last look at the link since it is known.
+    looked: Option<Looked>,
+    /// Slowness that was measured before, and when the last fragment has told it.
+    slowness_before: f64,
+    slowness_told: Option<Instant>,
+}
+
+/// A look at a link, and after what time it is to be looked at again.
+#[derive(Debug, Clone, Copy)]
+struct Looked {
+    at: Instant,
+    wait: Duration,
+    /// Bytes a second that were known then.
+    bytes_per_s: f64,
+}
+
+impl Looked {
+    fn first(bytes_per_s: f64, at: Instant) -> Self {
+        let wait = Duration::try_from_secs_f64(RENEWAL_READS * PROBE_BYTES_MIN / bytes_per_s.max(1.0));
+        Self { at, wait: wait.unwrap_or(RENEWAL_MAX).clamp(RENEWAL_MIN, RENEWAL_MAX), bytes_per_s }
+    }
+
+    /// Whether the link has changed since.
+    fn differs(&self, bytes_per_s: f64) -> bool {
+        let (less, more) = (self.bytes_per_s.min(bytes_per_s), self.bytes_per_s.max(bytes_per_s));
+        more > less * RENEWAL_FACTOR
+    }
 }
 
 /// A fragment that a storage was asked for, until this is dropped.
@@ -112,20 +153,32 @@ pub(crate) struct Probe {
     began: Option<(Instant, Duration)>,
     /// Bytes a second of each further read so far.
     reads: Vec<f64>,
+    /// Whether the link was known when it began.
+    renews: bool,
+    /// Whether it has found a bandwidth.
+    is_done: bool,
 }
 
 impl Probe {
-    /// Begins one over the link to the storage of `rates`, unless the link is known, another one is under way, or there
-    /// were enough. `moves` says whether bytes of a query are going to move over the link.
+    /// Begins one over the link to the storage of `rates`, unless another one is under way, or the link is known and was
+    /// looked at not long ago, or there were enough. `moves` says whether bytes of a query are going to move over the link.
     pub(crate) fn begin(rates: &Arc<Mutex<StorageRates>>, moves: bool) -> Option<Self> {
+        Self::begin_at(rates, moves, Instant::now())
+    }
+
+    fn begin_at(rates: &Arc<Mutex<StorageRates>>, moves: bool, now: Instant) -> Option<Self> {
         let mut known = rates.lock();
         let most = if moves { PROBES_MAX } else { PROBES_FIRST };
-        let begins = !known.knows_link() && !known.is_probed && known.probes < most;
-        begins.then(|| {
-            let time = PROBE_TIME * 2_u32.pow(known.probes);
-            known.probes += 1;
+        let renews = known.knows_link();
+        let begins = match renews {
+            true => moves && known.may_have_changed(now),
+            false => known.probes < most,
+        };
+        (begins && !known.is_probed).then(|| {
+            let time = PROBE_TIME * 2_u32.pow(known.probes.min(PROBES_MAX));
+            known.probes += u32::from(!renews);
             known.is_probed = true;
-            Self { rates: Arc::clone(rates), time, began: None, reads: vec![] }
+            Self { rates: Arc::clone(rates), time, began: None, reads: vec![], renews, is_done: false }
         })
     }
 
@@ -138,7 +191,9 @@ impl Probe {
     pub(crate) fn read(&mut self, bytes: u64, took: Duration) {
         let round_trip = self.began.map_or(Duration::ZERO, |(_, round_trip)| round_trip);
         let moving = took.saturating_sub(round_trip).max(took / 2);
-        self.reads.push(bytes as f64 / moving.as_secs_f64().max(1e-6));
+        let rate = bytes as f64 / moving.as_secs_f64().max(1e-6);
+        self.reads.push(rate);
+        self.rates.lock().link.seen(rate);
         if let Some(rate) = self.held_by_link(took) {
             self.found(rate);
         } else if bytes >= PROBE_BYTES {
@@ -160,13 +215,21 @@ impl Probe {
         self.reads.iter().skip(self.reads.len() / 2).copied().fold(0.0, f64::max)
     }
 
-    fn found(&self, bytes_per_s: f64) {
-        self.rates.lock().link.found(bytes_per_s);
+    fn found(&mut self, bytes_per_s: f64) {
+        self.is_done = true;
+        let link = &mut self.rates.lock().link;
+        match self.renews {
+            true if bytes_per_s > link.bytes_per_s().value() * RENEWAL_FACTOR => link.replace(bytes_per_s),
+            // That it has become slower, transfers tell better.
+            true => {}
+            false => link.found(bytes_per_s),
+        }
     }
 
     /// Whether nothing is left to find out, or the time is up.
     pub(crate) fn is_over(&self) -> bool {
-        self.began.is_some_and(|(began, _)| began.elapsed() >= self.time) || self.rates.lock().knows_link()
+        let is_late = self.began.is_some_and(|(began, _)| began.elapsed() >= self.time);
+        self.is_done || is_late || !self.renews && self.rates.lock().knows_link()
     }
 }
 
@@ -175,6 +238,7 @@ impl Drop for Probe {
         let is_last = {
             let mut known = self.rates.lock();
             known.is_probed = false;
+            known.looked_now(Instant::now());
             known.probes >= PROBES_MAX && !known.knows_link()
         };
         if is_last {
@@ -194,6 +258,9 @@ impl Default for StorageRates {
             outstanding: 0,
             probes: 0,
             is_probed: false,
+            looked: None,
+            slowness_before: 1.0,
+            slowness_told: None,
         }
     }
 }
@@ -206,6 +273,7 @@ impl StorageRates {
         }
         self.slots = Estimate::known(rates.slots);
         self.slowness = Estimate::known(rates.slowness);
+        self.slowness_before = rates.slowness;
     }
 
     /// Takes into account what has come so far.
@@ -217,6 +285,23 @@ impl StorageRates {
     fn knows_link(&mut self) -> bool {
         self.settle();
         self.link.bytes_per_s().is_observed()
+    }
+
+    /// Whether nothing has told for long whether the link is as fast as is known. From the first question on, time counts.
+    fn may_have_changed(&mut self, now: Instant) -> bool {
+        let known = self.looked.get_or_insert_with(|| Looked::first(self.link.bytes_per_s().value(), now));
+        if known.differs(self.link.bytes_per_s().value()) {
+            *known = Looked { at: known.at, ..Looked::first(self.link.bytes_per_s().value(), now) };
+        }
+        now.saturating_duration_since(known.at) >= known.wait
+    }
+
+    /// Notes that a probe has ended.
+    fn looked_now(&mut self, now: Instant) {
+        let first = Looked::first(self.link.bytes_per_s().value(), now);
+        let same = self.looked.filter(|known| !known.differs(first.bytes_per_s));
+        let wait = same.map_or(first.wait, |known| (known.wait * 2).min(RENEWAL_MAX));
+        self.looked = Some(Looked { wait, ..first });
     }
 
     /// Bytes a second over its link.
@@ -236,7 +321,15 @@ impl StorageRates {
 
     /// Seconds there for a second of this side's cores.
     pub(crate) fn slowness(&self) -> f64 {
-        self.slowness.value()
+        self.slowness_at(Instant::now())
+    }
+
+    /// A storage that was slow may be asked for nothing, so that nothing tells when it is as fast as before.
+    fn slowness_at(&self, now: Instant) -> f64 {
+        let silent = self.slowness_told.map_or(Duration::ZERO, |told| now.saturating_duration_since(told));
+        let more = self.slowness.value() / self.slowness_before;
+        let halves = (silent.as_secs() / SLOWNESS_FADES.as_secs()).min(16) as i32;
+        if more > 1.0 { self.slowness_before * more.powf(0.5_f64.powi(halves)) } else { self.slowness.value() }
     }
 
     /// Seconds of its cores for a second of a slot.
@@ -251,6 +344,9 @@ impl StorageRates {
 
     /// Learns from bytes that came.
     pub(crate) fn transferred(&mut self, transfer: Transfer) {
+        if let Some(looked) = self.looked.as_mut().filter(|_| transfer.bytes >= PROBE_BYTES) {
+            looked.at = transfer.ended;
+        }
         self.link.observe(transfer);
     }
 
@@ -270,6 +366,7 @@ impl StorageRates {
         }
         if expected >= TELLING_S {
             self.slowness.observe(storage / expected);
+            self.slowness_told = Some(Instant::now());
         }
     }
 
@@ -333,6 +430,70 @@ mod tests {
         }
         assert!(Probe::begin(&rates, true).is_none(), "there were enough");
         assert!(rates.lock().bytes_per_s() < 4e6);
+    }
+
+    /// A link that is faster than was known is found by a later probe; one that is not is looked at less and less.
+    #[test]
+    fn a_known_link_is_probed_again() {
+        let rates: Arc<Mutex<StorageRates>> = Arc::default();
+        rates.lock().link.found(125e3);
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert!(Probe::begin_at(&rates, true, after(0)).is_none(), "time counts from now on");
+        assert!(Probe::begin_at(&rates, true, after(9)).is_none(), "a read takes half a second");
+        assert!(Probe::begin_at(&rates, false, after(20)).is_none(), "nothing moves");
+        let mut probe = Probe::begin_at(&rates, true, after(20)).unwrap();
+        probe.reached(Duration::from_millis(1));
+        probe.read(64 << 10, Duration::from_millis(500));
+        assert!(!probe.is_done);
+        drop(probe);
+        let waits = rates.lock().looked.unwrap().wait;
+        assert!(waits > Duration::from_secs(20), "{waits:?}");
+        // Large transfers tell by themselves.
+        let mut probe = Probe::begin_at(&rates, true, after(60)).unwrap();
+        probe.reached(Duration::from_millis(1));
+        for number in 0..5 {
+            let bytes = (64 << 10) << number;
+            probe.read(bytes, Duration::from_secs_f64(bytes as f64 / 12.5e6) + Duration::from_millis(1));
+        }
+        assert!(probe.is_done && probe.is_over());
+        drop(probe);
+        let found = rates.lock().bytes_per_s();
+        assert!((10e6..14e6).contains(&found), "{found}");
+        assert_eq!(rates.lock().looked.unwrap().wait, RENEWAL_MIN);
+        // It is not found to be slower by a probe: both ends may be busy.
+        let mut probe = Probe::begin_at(&rates, true, Instant::now() + Duration::from_secs(10)).unwrap();
+        probe.reached(Duration::from_millis(1));
+        (0..5).for_each(|number| probe.read((64 << 10) << number, Duration::from_secs(1)));
+        drop(probe);
+        assert_eq!(rates.lock().bytes_per_s(), found);
+    }
+
+    /// As long as a link is unknown, it is no faster than what was seen of it.
+    #[test]
+    fn an_unknown_link_is_as_slow_as_its_fastest_read() {
+        let rates: Arc<Mutex<StorageRates>> = Arc::default();
+        let mut probe = Probe::begin(&rates, true).unwrap();
+        probe.reached(Duration::from_millis(1));
+        probe.read(64 << 10, Duration::from_millis(520));
+        drop(probe);
+        let mut known = rates.lock();
+        assert!(!known.knows_link() && known.bytes_per_s() < 150e3, "{known:?}");
+        drop(known);
+        let mut probe = Probe::begin(&rates, true).unwrap();
+        probe.reached(Duration::from_millis(1));
+        probe.read(64 << 10, Duration::from_millis(5));
+        assert!(rates.lock().bytes_per_s() > 6e6);
+    }
+
+    #[test]
+    fn a_storage_that_was_slow_is_tried_again() {
+        let mut rates = StorageRates::default();
+        (0..20).for_each(|_| rates.answered(Duration::ZERO, Duration::from_secs(1), 1, 0.01));
+        let now = Instant::now();
+        assert!(rates.slowness_at(now) > 90.0);
+        assert!((8.0..11.0).contains(&rates.slowness_at(now + SLOWNESS_FADES)));
+        assert!(rates.slowness_at(now + 20 * SLOWNESS_FADES) < 1.1);
     }
 
     #[test]

@@ -26,6 +26,8 @@ use crate::settings::EngineSettings;
 
 /// Finished queries that `system.queries` remembers.
 const QUERIES_MAX: usize = 10_000;
+/// Bytes of their texts and errors, together.
+const QUERIES_BYTES_MAX: usize = 16 << 20;
 
 /// Resources that all queries of a database share.
 ///
@@ -57,7 +59,7 @@ pub struct Resources {
     /// Indexes of the tables.
     pub(crate) indexes: Arc<Indexes>,
     catalog: Option<SqlFile>,
-    queries: Mutex<VecDeque<QueryRecord>>,
+    queries: Mutex<History>,
     next_query: AtomicU64,
     /// Distinguishes this process's queries from others' in a storage node's log.
     process: String,
@@ -136,6 +138,27 @@ pub struct QueryRecord {
     pub dollars: f64,
     /// Why it failed; `None` if it did not.
     pub error: Option<String>,
+}
+
+/// Finished queries, oldest first.
+#[derive(Debug, Default)]
+struct History {
+    records: VecDeque<QueryRecord>,
+    /// Of the texts and errors of all of them.
+    bytes: usize,
+}
+
+impl History {
+    /// Adds a query, and forgets the oldest while there are too many, or their texts are too long. The newest stays.
+    fn add(&mut self, record: QueryRecord) {
+        let bytes = |record: &QueryRecord| record.sql.len() + record.error.as_ref().map_or(0, String::len);
+        self.bytes += bytes(&record);
+        self.records.push_back(record);
+        while self.records.len() > QUERIES_MAX || self.bytes > QUERIES_BYTES_MAX && self.records.len() > 1 {
+            let Some(oldest) = self.records.pop_front() else { return };
+            self.bytes -= bytes(&oldest);
+        }
+    }
 }
 
 impl Resources {
@@ -260,16 +283,12 @@ impl Resources {
 
     /// Remembers a finished query, forgetting the oldest if there are too many.
     pub(crate) fn finished(&self, record: QueryRecord) {
-        let mut queries = self.queries.lock();
-        if queries.len() >= QUERIES_MAX {
-            queries.pop_front();
-        }
-        queries.push_back(record);
+        self.queries.lock().add(record);
     }
 
     /// Finished queries, oldest first.
     pub fn queries(&self) -> Vec<QueryRecord> {
-        self.queries.lock().iter().cloned().collect()
+        self.queries.lock().records.iter().cloned().collect()
     }
 
     /// All external tables, by name.

@@ -79,7 +79,12 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
     };
     let mut rest = None;
     if !stored_loads.is_empty() || !decoded_loads.is_empty() {
-        let mut source = with_kept(run.source(&object, pushback.take()), &kept, vec![]);
+        let mut source = run.source(&object, pushback.take());
+        if stored_loads.is_empty() && kept.is_empty() {
+            let positions: Vec<usize> = decoded_loads.iter().map(|(position, _)| *position).collect();
+            source = run.partition_source(source, &object, &partition, &run.columns_at(&positions)).await?;
+        }
+        source = with_kept(source, &kept, vec![]);
         if !stored_loads.is_empty() {
             let decoded = decoded_loads.iter().map(|(position, _)| *position);
             source = fetched(run, (&object, &partition), source, stored_loads, decoded, &mut kept).await?;
@@ -113,8 +118,12 @@ pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<Pu
     let stored = match rest {
         Some((positions, batches)) if positions == missing => batches,
         _ => {
-            let source = with_kept(run.source(&object, pushback), &kept, vec![]);
-            run.segments(source, &object, &partition, run.columns_at(&missing), false)?
+            let columns = run.columns_at(&missing);
+            let source = match run.source(&object, pushback) {
+                source if kept.is_empty() => run.partition_source(source, &object, &partition, &columns).await?,
+                source => with_kept(source, &kept, vec![]),
+            };
+            run.segments(source, &object, &partition, columns, false)?
         }
     };
     let beside = Beside {

@@ -33,6 +33,9 @@ const UNSEEN_SHARE: f64 = 0.25;
 /// Bytes on the wire of an answer's rows, relative to memory, until one was seen.
 const COMPRESSED: f64 = 0.5;
 
+/// Seconds of a core that storage takes to decode and plan a byte of an encoded fragment: of long lists of literals.
+const FRAGMENT_S_PER_BYTE: f64 = 50e-9;
+
 /// Seconds of a core that a predicate takes for a row, until its fragment has run.
 const PREDICATE_S: f64 = 2e-9;
 
@@ -80,6 +83,8 @@ pub(super) struct Costing<'a> {
     /// Seconds of a core for a byte that is decoded: batch by batch, and for a column that is kept.
     decoding_s_per_byte: f64,
     keeping_s_per_byte: f64,
+    /// Seconds of a core that storage takes for the fragment of each request.
+    request_s: f64,
     /// Factors by which answers and times of unseen fragments differ from expectation.
     unseen: Unexpected,
     /// The storages of the partitions, and their positions by label.
@@ -139,6 +144,7 @@ impl<'a> Costing<'a> {
             row_s,
             observed: resources.experience.observed(scan.shape(), expected, None),
             predicates,
+            request_s: scan.encoded().map_or(0.0, |fragment| fragment.size() as f64 * FRAGMENT_S_PER_BYTE),
             decoding_s_per_byte: decoding(false),
             keeping_s_per_byte: decoding(true),
             unseen: *resources.model.unseen.lock(),
@@ -230,7 +236,7 @@ impl<'a> Costing<'a> {
         let answer = self.answer_bytes(partition, &known);
         let work = match known.storage_s {
             Some(seconds) => seconds * rows,
-            None => self.here_s(partition) * slowness * self.unseen.storage.value(),
+            None => (self.here_s(partition) * self.unseen.storage.value() + self.request_s) * slowness,
         };
         let cost = match object.node.capabilities().crosses_link {
             true => Cost { link_bytes: answer, storage_s: work, here_s: answer * ANSWER_S_PER_BYTE },

@@ -1,6 +1,6 @@
 //! One execution of a scan: the routed partitions that its output streams take, and how they are read.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -46,6 +46,8 @@ use crate::settings::WireCompression;
 /// one number for all sessions, so that the chunks of columns that were loaded at different times end
 /// at the same rows.
 const CHUNK_ROWS: usize = 8192;
+/// Stored bytes of small row groups that one request fetches: few enough for a LIMIT to need little more than it reads.
+const PIECE_BYTES: u64 = 1 << 20;
 
 pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
@@ -275,13 +277,15 @@ impl ScanRun {
         group: &Group,
         source: Arc<dyn RangeSource>,
     ) -> Result<Arc<dyn RangeSource>> {
-        let Some(object) = group.object().filter(|_| group.len() > 1) else { return Ok(source) };
+        let Some(object) = group.object() else { return Ok(source) };
+        if let [work] = &**group {
+            return self.partition_source(source, object, &work.partition, &self.columns).await;
+        }
         let partitions = group.iter().map(|work| work.partition.range);
         let ranges = match &self.format {
             FileFormat::Parquet => {
                 let footer = object.node.footers().get(&source, false).await?;
-                let fields = self.columns.iter().filter_map(|column| self.table_schema.fields().get(*column));
-                chunk_ranges(footer.metadata(), partitions, &fields.map(|field| field.name().as_str()).collect())
+                chunk_ranges(footer.metadata(), partitions, &self.names_of(&self.columns))
             }
             FileFormat::Csv(_) => partitions
                 .filter_map(|range| match range {
@@ -290,7 +294,34 @@ impl ScanRun {
                 })
                 .collect(),
         };
-        Ok(Arc::new(GroupSource::new(source, ranges)))
+        Ok(Arc::new(GroupSource::new(source, ranges, u64::MAX)))
+    }
+
+    /// The stored bytes of an object over a link, of which those of `columns` of one partition are fetched in pieces of
+    /// [`PIECE_BYTES`]: a reader asks for each row group by itself, and these may be small.
+    pub(super) async fn partition_source(
+        &self,
+        source: Arc<dyn RangeSource>,
+        object: &PlannedObject,
+        partition: &Partition,
+        columns: &[usize],
+    ) -> Result<Arc<dyn RangeSource>> {
+        let is_one = match partition.range {
+            PartitionRange::RowGroups { start, end } => end.saturating_sub(start) <= 1,
+            PartitionRange::Bytes { .. } => true,
+        };
+        if is_one || !object.node.capabilities().crosses_link {
+            return Ok(source);
+        }
+        let footer = object.node.footers().get(&source, false).await?;
+        let ranges = chunk_ranges(footer.metadata(), [partition.range], &self.names_of(columns));
+        Ok(Arc::new(GroupSource::new(source, ranges, PIECE_BYTES)))
+    }
+
+    /// Names of columns of the table.
+    fn names_of(&self, columns: &[usize]) -> HashSet<&str> {
+        let fields = columns.iter().filter_map(|column| self.table_schema.fields().get(*column));
+        fields.map(|field| field.name().as_str()).collect()
     }
 
     fn reader(&self, object: &Arc<PlannedObject>, source: Arc<dyn RangeSource>) -> PartitionReader {

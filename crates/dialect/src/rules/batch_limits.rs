@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    BinaryExpr, ColumnarValue, Expr, Like, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
@@ -14,7 +15,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
-use super::expressions::map_named;
+use super::expressions::{compares, map_named};
 use super::result_sizes::{BATCH_BYTES_MAX, lengths};
 
 /// Constants up to this many bytes fit in every row of any batch.
@@ -54,6 +55,25 @@ fn limited(part: Expr, reads_table: bool) -> Result<Transformed<Expr>> {
             let constant = ScalarUDF::from(Fitting::of(FITTING_CONSTANT)).call(vec![part]);
             Ok(Transformed::new(constant, true, TreeNodeRecursion::Jump))
         }
+        // Values are compared with constants one by one.
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if compares(op) && (is_constant(&left) || is_constant(&right)) =>
+        {
+            let (left, right) = (beside(left, reads_table)?, beside(right, reads_table)?);
+            let transformed = left.transformed || right.transformed;
+            let expression = Expr::BinaryExpr(BinaryExpr::new(left.data, op, right.data));
+            Ok(Transformed::new(expression, transformed, TreeNodeRecursion::Jump))
+        }
+        Expr::Like(like) if is_constant(&like.pattern) => {
+            let compared = beside(like.expr, reads_table)?;
+            let expression = Expr::Like(Like { expr: compared.data, ..like });
+            Ok(Transformed::new(expression, compared.transformed, TreeNodeRecursion::Jump))
+        }
+        Expr::InList(list) if list.list.iter().all(is_constant) => {
+            let compared = beside(list.expr, reads_table)?;
+            let expression = Expr::InList(InList { expr: compared.data, ..list });
+            Ok(Transformed::new(expression, compared.transformed, TreeNodeRecursion::Jump))
+        }
         Expr::ScalarFunction(ref function) if function.func.name() == FITTING_CONSTANT => {
             Ok(Transformed::new(part, false, TreeNodeRecursion::Jump))
         }
@@ -66,6 +86,18 @@ fn limited(part: Expr, reads_table: bool) -> Result<Transformed<Expr>> {
         }
         part => Ok(Transformed::no(part)),
     }
+}
+
+/// A side of a comparison with a constant: that itself as it is, or what is compared with it.
+fn beside(side: Box<Expr>, reads_table: bool) -> Result<Transformed<Box<Expr>>> {
+    match is_constant(&side) {
+        true => Ok(Transformed::no(side)),
+        false => Ok((*side).transform_down(|part| limited(part, reads_table))?.update_data(Box::new)),
+    }
+}
+
+fn is_constant(expression: &Expr) -> bool {
+    matches!(expression, Expr::Literal(..))
 }
 
 fn is_fitting(expression: &Expr) -> bool {

@@ -272,7 +272,7 @@ impl Walk<'_> {
             Kind::List(element) if matches!(wire, LIST | SET) => {
                 let (count, wire) = self.list()?;
                 if depth == 0 && of_file == ROW_GROUPS && count > ROW_GROUPS_MAX {
-                    return Err(format!("{count} row groups"));
+                    return Err(format!("{count} row groups, more than the {ROW_GROUPS_MAX} that are read"));
                 }
                 for _ in 0..count {
                     if depth == 0 && of_file == SCHEMA {

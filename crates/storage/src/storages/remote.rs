@@ -198,7 +198,8 @@ impl RemoteNode {
             tokio::task::yield_now().await;
         }
         let why = format!("no answer within {:?}", self.inner.request_timeout);
-        Err(NodeError::new(ErrorKind::DeadlineExceeded, why))
+        // It is not the statement's deadline that has passed.
+        Err(NodeError { sqlstate: Some("08006".to_owned()), ..NodeError::new(ErrorKind::DeadlineExceeded, why) })
     }
 
     /// The error with the node's name in front.

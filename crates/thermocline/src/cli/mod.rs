@@ -26,6 +26,7 @@ mod storage;
 mod workload_data;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -104,8 +105,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, clap:
 /// Stack of a worker thread: planning recurses over deep expressions.
 const STACK_BYTES: usize = 32 << 20;
 
+/// Time for tasks of a command that has failed or was interrupted to remove their files.
+const CLEANUP_WAIT: Duration = Duration::from_millis(500);
+
 /// Runs a command on a runtime of its own. Work left over when the command ends, such as a pending read of standard
-/// input, does not delay the exit.
+/// input, does not delay the exit, or for [`CLEANUP_WAIT`] at the most.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     // One more than can be busy with queries, for deadlines and Ctrl-C.
     let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
@@ -119,7 +123,10 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
         interrupt::survive_file_limits()?;
         work.await
     });
-    runtime.shutdown_background();
+    match &result {
+        Ok(_) => runtime.shutdown_background(),
+        Err(_) => runtime.shutdown_timeout(CLEANUP_WAIT),
+    }
     result
 }
 
