@@ -434,3 +434,31 @@ impl Resources {
             .map_err(|error| error.context("the definition is not kept"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finished_queries_are_remembered_up_to_a_number_and_a_size() {
+        let record = |id: usize, bytes: usize| QueryRecord {
+            id: QueryId::new(id.to_string()),
+            sql: "x".repeat(bytes),
+            mode: "auto",
+            seconds: 0.0,
+            rows: 0,
+            stats: QueryStats::default(),
+            dollars: 0.0,
+            error: None,
+        };
+        let mut history = History::default();
+        (0..=QUERIES_MAX).for_each(|id| history.add(record(id, 10)));
+        assert_eq!((history.records.len(), history.bytes), (QUERIES_MAX, QUERIES_MAX * 10));
+        (0..100).for_each(|id| history.add(record(id, 1 << 20)));
+        assert_eq!((history.records.len(), history.bytes), (16, 16 << 20));
+        history.add(record(0, 20 << 20));
+        assert_eq!((history.records.len(), history.bytes), (1, 20 << 20), "the newest stays");
+        history.add(record(1, 1));
+        assert_eq!(history.bytes, 1);
+    }
+}

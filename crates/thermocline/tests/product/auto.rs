@@ -177,3 +177,34 @@ async fn estimates_and_times_can_be_seen() {
                  FROM system.queries WHERE sql LIKE 'SELECT count(*) FROM t WHERE note%'";
     assert_eq!(canonical(&place.session.run(times).await.unwrap()), [vec![Some("true".to_owned())]]);
 }
+
+/// Small row groups of a partition are fetched together, whoever fetches them.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_groups_of_a_partition_do_not_cost_a_request_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut duckdb = Oracle::start();
+    let path = directory.path().join("t.parquet");
+    duckdb.query(&format!(
+        "COPY (SELECT i AS id, (i * 7) % 1000 AS k, 'note ' || (i * 7919) % 1000003 AS note FROM range(200000) r(i))
+         TO '{}' (FORMAT parquet, ROW_GROUP_SIZE 2048)",
+        path.display()
+    ));
+    duckdb.query(&format!("CREATE VIEW t AS FROM read_parquet('{}')", path.display()));
+    let node = NodeProcess::start(directory.path().to_str().unwrap(), "127.0.0.1:0", &[], &[]);
+    let session = Database::open(OpenOptions::default(), |_| {}).await.unwrap().session();
+    let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://{}'", node.address);
+    session.run(&create).await.unwrap();
+    for sql in ["SELECT sum(k), max(note) FROM t WHERE id % 3 = 1", "SELECT k, count(*), min(note) FROM t GROUP BY k"] {
+        let expected: Vec<Row> = duckdb.query(sql);
+        for mode in [Mode::Pullup, Mode::Caching, Mode::Hybrid, Mode::Auto] {
+            session.engine().cache().clear();
+            session.set("mode", mode.name()).unwrap();
+            for _ in 0..2 {
+                let result = session.run(sql).await.unwrap();
+                assert_same(canonical(&result), expected.clone(), false, sql);
+                // 98 row groups of at most three columns, some megabytes.
+                assert!(result.stats.requests < 30, "{mode}: {sql}: {:?}", result.stats);
+            }
+        }
+    }
+}

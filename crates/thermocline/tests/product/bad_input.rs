@@ -388,6 +388,19 @@ async fn results_that_have_no_room() {
         let query = format!("SELECT count(DISTINCT k) FROM (SELECT k, {length} AS l FROM numbers) AS q WHERE l > 0");
         assert_eq!(count(&session, &query).await, "9000", "{length}");
     }
+    // A value is compared with a constant of any length.
+    session.run("CREATE VIEW texts AS SELECT k::text AS t FROM numbers").await.unwrap();
+    let long = "x".repeat(300_000);
+    for (predicate, rows) in [
+        (format!("t = '{long}'"), "0"),
+        (format!("'{long}' > t"), "9000"),
+        (format!("t IN ('{long}', '17')"), "1"),
+        (format!("t LIKE '{long}%' OR t NOT LIKE '{long}'"), "9000"),
+    ] {
+        let query = format!("SELECT count(*) FROM texts WHERE {predicate}");
+        assert_eq!(count(&session, &query).await, rows, "{}", &predicate[..20]);
+    }
+    fails(&session, &format!("SELECT count(*) FROM texts WHERE t || '{long}' = '17'"), &["texts of"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
