@@ -27,16 +27,18 @@ const PROBE_READS_ALIKE: usize = 3;
 const PROBE_ALIKE: f64 = 1.25;
 /// See [`PROBE_READS_ALIKE`].
 const PROBE_READ_MIN: Duration = Duration::from_millis(10);
+/// Time of a read that tells the bandwidth by itself: no delay is that long.
+const PROBE_READ_LONG: Duration = Duration::from_millis(400);
+/// Bytes of the first read of a probe; over a link that is known to be slow, and may have become faster, those that take
+/// this time.
+const PROBE_BYTES_MIN: u64 = 64 << 10;
+/// See [`PROBE_BYTES_MIN`].
+const RENEWAL_READ_S: f64 = 0.05;
 /// Time after which a link that is known is probed again, if all that moves is too small to tell whether it has become
-/// faster: so many times what the first read of a probe takes, but at least [`RENEWAL_MIN`]. It doubles with each probe that
-/// finds nothing new, up to [`RENEWAL_MAX`].
-const RENEWAL_READS: f64 = 20.0;
-/// See [`RENEWAL_READS`].
+/// faster. It doubles with each probe that finds nothing new, up to [`RENEWAL_MAX`].
 const RENEWAL_MIN: Duration = Duration::from_secs(5);
-/// See [`RENEWAL_READS`].
+/// See [`RENEWAL_MIN`].
 const RENEWAL_MAX: Duration = Duration::from_secs(300);
-/// Bytes of the first read of a probe.
-const PROBE_BYTES_MIN: f64 = 65536.0;
 /// Factor by which a link that is probed again must be faster than was known.
 const RENEWAL_FACTOR: f64 = 1.5;
 /// Time without fragments after which a storage that was slow is taken to be half as slow, in logarithms.
@@ -83,8 +85,7 @@ struct Looked {
 
 impl Looked {
     fn first(bytes_per_s: f64, at: Instant) -> Self {
-        let wait = Duration::try_from_secs_f64(RENEWAL_READS * PROBE_BYTES_MIN / bytes_per_s.max(1.0));
-        Self { at, wait: wait.unwrap_or(RENEWAL_MAX).clamp(RENEWAL_MIN, RENEWAL_MAX), bytes_per_s }
+        Self { at, wait: RENEWAL_MIN, bytes_per_s }
     }
 
     /// Whether the link has changed since.
@@ -182,6 +183,12 @@ impl Probe {
         })
     }
 
+    /// Bytes of the first read after that of next to nothing.
+    pub(crate) fn first_bytes(&self) -> u64 {
+        let known = self.rates.lock().bytes_per_s();
+        if self.renews { ((known * RENEWAL_READ_S) as u64).clamp(1 << 10, PROBE_BYTES_MIN) } else { PROBE_BYTES_MIN }
+    }
+
     /// Counts the first read, of next to nothing.
     pub(crate) fn reached(&mut self, took: Duration) {
         self.began = Some((Instant::now(), took));
@@ -196,7 +203,7 @@ impl Probe {
         self.rates.lock().link.seen(rate);
         if let Some(rate) = self.held_by_link(took) {
             self.found(rate);
-        } else if bytes >= PROBE_BYTES {
+        } else if took >= PROBE_READ_LONG || bytes >= PROBE_BYTES {
             self.found(self.fastest());
         }
     }
@@ -440,16 +447,15 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         assert!(Probe::begin_at(&rates, true, after(0)).is_none(), "time counts from now on");
-        assert!(Probe::begin_at(&rates, true, after(9)).is_none(), "a read takes half a second");
+        assert!(Probe::begin_at(&rates, true, after(4)).is_none(), "it is too early");
         assert!(Probe::begin_at(&rates, false, after(20)).is_none(), "nothing moves");
         let mut probe = Probe::begin_at(&rates, true, after(20)).unwrap();
         probe.reached(Duration::from_millis(1));
-        probe.read(64 << 10, Duration::from_millis(500));
-        assert!(!probe.is_done);
+        assert!((5_000..8_000).contains(&probe.first_bytes()));
+        (0..3).for_each(|number| probe.read(6250 << number, Duration::from_millis(50 << number)));
+        assert!(probe.is_done);
         drop(probe);
-        let waits = rates.lock().looked.unwrap().wait;
-        assert!(waits > Duration::from_secs(20), "{waits:?}");
-        // Large transfers tell by themselves.
+        assert_eq!(rates.lock().looked.unwrap().wait, 2 * RENEWAL_MIN);
         let mut probe = Probe::begin_at(&rates, true, after(60)).unwrap();
         probe.reached(Duration::from_millis(1));
         for number in 0..5 {
@@ -475,15 +481,17 @@ mod tests {
         let rates: Arc<Mutex<StorageRates>> = Arc::default();
         let mut probe = Probe::begin(&rates, true).unwrap();
         probe.reached(Duration::from_millis(1));
-        probe.read(64 << 10, Duration::from_millis(520));
+        probe.read(64 << 10, Duration::from_millis(150));
         drop(probe);
         let mut known = rates.lock();
-        assert!(!known.knows_link() && known.bytes_per_s() < 150e3, "{known:?}");
+        assert!(!known.knows_link() && known.bytes_per_s() < 450e3, "{known:?}");
         drop(known);
         let mut probe = Probe::begin(&rates, true).unwrap();
         probe.reached(Duration::from_millis(1));
         probe.read(64 << 10, Duration::from_millis(5));
         assert!(rates.lock().bytes_per_s() > 6e6);
+        probe.read(128 << 10, Duration::from_millis(450));
+        assert!(probe.is_over() && rates.lock().knows_link(), "no delay is that long");
     }
 
     #[test]

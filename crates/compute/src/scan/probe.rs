@@ -15,15 +15,13 @@ use super::work::Work;
 use crate::model::Probe;
 use crate::query::ScanMetrics;
 
-/// Bytes of the reads, one after the other: the very first tells the round trip.
-const READS: [u64; 6] = [1, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 /// Bytes of the smallest object that tells a bandwidth.
 const OBJECT_BYTES_MIN: u64 = 64 << 10;
 
-/// Begins to read some stored bytes from each storage whose bandwidth is not known, until the model knows it: about 30 ms and
-/// 200 KiB in the first probe at 50 Mbit/s, 20 ms and 2 MiB at 1 Gbit/s. It begins with the plan, while cores are free, and
-/// nobody waits for it: as long as a link is unknown it is taken to be slow, and little is asked of it. A read that fails
-/// leaves it unknown; the query itself will meet the failure.
+/// Begins to read some stored bytes from each storage whose bandwidth is not known, or was not looked at for long, until the
+/// model knows it: about 30 ms and 200 KiB in the first probe at 50 Mbit/s, 20 ms and 2 MiB at 1 Gbit/s. It begins with the
+/// plan, while cores are free, and nobody waits for it: as long as a link is unknown it is taken to be slow, and little is
+/// asked of it. A read that fails leaves it unknown; the query itself will meet the failure.
 pub(super) fn begin_probes(scan: &ScanPlan) {
     begin(scan, scan.partitions().iter().map(|(object, _)| object), false);
 }
@@ -67,14 +65,19 @@ fn begin<'a>(scan: &ScanPlan, objects: impl Iterator<Item = &'a Arc<PlannedObjec
 }
 
 async fn probe(source: RemoteSource, size: u64, mut under_way: Probe) {
-    for bytes in READS.into_iter().filter(|bytes| *bytes <= size) {
+    // The very first tells the round trip.
+    let mut bytes = 1;
+    while bytes <= size && !under_way.is_over() {
         let began = Instant::now();
-        if under_way.is_over() || source.read(&[Range { start: 0, end: bytes }]).await.is_err() {
+        if source.read(&[Range { start: 0, end: bytes }]).await.is_err() {
             return;
         }
-        match bytes {
-            1 => under_way.reached(began.elapsed()),
-            _ => under_way.read(bytes, began.elapsed()),
+        if bytes == 1 {
+            under_way.reached(began.elapsed());
+            bytes = under_way.first_bytes();
+        } else {
+            under_way.read(bytes, began.elapsed());
+            bytes *= 2;
         }
     }
 }
