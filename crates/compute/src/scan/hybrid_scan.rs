@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -32,7 +32,7 @@ use super::encoded::{decode, encode};
 use super::narrow::narrowed;
 use super::output::output;
 use super::probe::begin_probes;
-use super::router;
+use super::router::{self, Preview};
 use super::run::ScanRun;
 use super::scan_plan::ScanPlan;
 use crate::join::FilterMaker;
@@ -61,6 +61,8 @@ pub struct HybridScanExec {
     dynamic: Vec<DynamicFilter>,
     /// Made by the first output partition that is polled, shared by all.
     run: Arc<OnceCell<Arc<ScanRun>>>,
+    /// Routes as they were when they were first shown: EXPLAIN shows a plan once for each rule that might change it.
+    preview: Arc<OnceLock<Preview>>,
 }
 
 impl HybridScanExec {
@@ -111,7 +113,15 @@ impl HybridScanExec {
         let metrics = ScanMetrics::new();
         metrics.partitions_pruned.add(scan.partitions_pruned());
         let properties = Arc::new(properties);
-        Ok(Self { scan, properties, statistics, metrics, dynamic: vec![], run: Arc::default() })
+        Ok(Self {
+            scan,
+            properties,
+            statistics,
+            metrics,
+            dynamic: vec![],
+            run: Arc::default(),
+            preview: Arc::default(),
+        })
     }
 
     /// The scan, waiting for the filters that `makers` (by the filters' ids) make.
@@ -152,7 +162,7 @@ impl HybridScanExec {
 
     /// The same scan, with the reason why the operator above is not part of its fragment.
     pub(crate) fn below_refused(&self, reason: &str) -> Self {
-        Self { scan: self.scan.below_refused(reason), run: Arc::default(), ..self.clone() }
+        Self { scan: self.scan.below_refused(reason), run: Arc::default(), preview: Arc::default(), ..self.clone() }
     }
 
     /// Why the fragment cannot travel; `None` if it can.
@@ -186,7 +196,7 @@ impl DisplayAs for HybridScanExec {
         let (routes, estimates, took) = match self.run.get() {
             Some(run) => (self.taken(), run.estimates.clone(), Some(run.took())),
             None => {
-                let (routes, estimates) = router::preview(&self.scan);
+                let (routes, estimates) = self.preview.get_or_init(|| router::preview(&self.scan)).clone();
                 (routes, estimates, None)
             }
         };
@@ -286,7 +296,7 @@ impl ExecutionPlan for HybridScanExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self { run: Arc::default(), ..self.as_ref().clone() }))
+        Ok(Arc::new(Self { run: Arc::default(), preview: Arc::default(), ..self.as_ref().clone() }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

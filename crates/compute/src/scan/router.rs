@@ -85,9 +85,12 @@ pub(super) fn route(scan: &ScanPlan, metrics: &ScanMetrics) -> Routing {
     Routing { works, estimates, unseen, expected_s_per_row: costing.here_s_per_row() }
 }
 
+/// Numbers of partitions by route, and the time that is expected where the model has chosen.
+pub(super) type Preview = (Vec<(Route, usize)>, Option<Estimates>);
+
 /// The number of partitions by route as [`route`] would choose them now, and the time that is expected, for `EXPLAIN`:
 /// nothing is admitted, counted or pinned.
-pub(super) fn preview(scan: &ScanPlan) -> (Vec<(Route, usize)>, Option<Estimates>) {
+pub(super) fn preview(scan: &ScanPlan) -> Preview {
     let resources = scan.query().resources();
     let terms = scan.is_routed_by_model().then(|| resources.model.credit.lock().terms());
     let Decision { routed, estimates, .. } =
