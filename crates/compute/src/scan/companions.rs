@@ -7,7 +7,7 @@ use thermocline_cache::{Access, LoadShare, SegmentKey, SegmentRequest};
 use thermocline_pushdown::{FileFormat, PartitionRange, Route};
 
 use super::costing::Costing;
-use super::router::{decodings, names_of_text, object_key};
+use super::keys::{decodings, names_of_text, object_key};
 use super::scan_plan::ScanPlan;
 use super::work::Work;
 use crate::query::ScanMetrics;

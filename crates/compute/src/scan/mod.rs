@@ -17,6 +17,7 @@ mod group;
 mod group_source;
 mod hybrid_scan;
 mod kept_source;
+mod keys;
 mod loading;
 mod local;
 mod morsels;

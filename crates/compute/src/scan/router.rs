@@ -6,7 +6,7 @@ use thermocline_cache::{
     Access, Decoding, ObjectKey, Representation, SegmentKey, SegmentKind, SegmentRequest, StoredColumn, StoredSize,
 };
 use thermocline_catalog::{Partition, PlannedObject};
-use thermocline_pushdown::{FileFormat, PartitionRange, Route};
+use thermocline_pushdown::{PartitionRange, Route};
 
 use super::auto::{self, Estimates, Preference};
 use super::bitmap::{Choice, Chooser};
@@ -15,6 +15,7 @@ use super::candidate::Candidate;
 use super::companions::add_companions;
 use super::costing::{Costing, Miss, Unseen};
 use super::group::share_requests;
+use super::keys::{decodings, names_of_text, object_key};
 use super::recorded::record;
 use super::scan_plan::ScanPlan;
 use super::segments::{Seen, Segments, Taken};
@@ -414,35 +415,4 @@ impl<'a> Kept<'a> {
             }
         }
     }
-}
-
-/// Key of an object as the scan's table reads it.
-pub(super) fn object_key(scan: &ScanPlan, object: &PlannedObject) -> ObjectKey {
-    ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
-}
-
-/// Fingerprint of the names of all columns of a table of text.
-pub(super) fn names_of_text(scan: &ScanPlan) -> Option<Decoding> {
-    let fields = scan.table_schema().fields().iter();
-    matches!(scan.format(), FileFormat::Csv(_))
-        .then(|| Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>()))
-}
-
-/// Fingerprints of what decides the values of `columns`, beside the object's path and version:
-/// the node that has it, the type, and for text the dialect and which field of a record the column is:
-/// fields are found by position, or by name among all of the table's `names`.
-pub(super) fn decodings(
-    scan: &ScanPlan,
-    object: &PlannedObject,
-    names: Option<Decoding>,
-    columns: &[usize],
-) -> Vec<Decoding> {
-    let format = object.format(scan.format());
-    let fields = scan.table_schema().fields();
-    let decoding = |column: &usize| {
-        let of_type = fields.get(*column).map(|field| (field.data_type(), field.is_nullable()));
-        let field = names.map(|names| (column, names));
-        Decoding::of(&(object.node.label(), of_type, &format, field))
-    };
-    columns.iter().map(decoding).collect()
 }

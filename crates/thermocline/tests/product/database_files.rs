@@ -495,7 +495,11 @@ fn statements_reach_only_what_the_operator_allows() {
     // A trace that is allowed is read, and kept; once it is not allowed any more, or gone, the database opens without it.
     let (trace, kept) =
         (at(&inside, "ssb.trace"), "SELECT value, source FROM system.settings WHERE name LIKE '%cache_policy'");
-    fs::write(&trace, "{\"version\":1,\"workload\":\"ssb\",\"scale\":1.0,\"format\":\"parquet\"}\n").unwrap();
+    let lines = concat!(
+        "{\"version\":1,\"workload\":\"ssb\",\"scale\":1.0,\"format\":\"parquet\"}\n",
+        "{\"query\":0,\"name\":\"Q1.1\",\"partitions\":[]}\n"
+    );
+    fs::write(&trace, lines).unwrap();
     let shown = run(&format!("ALTER DATABASE SET cache_policy = 'belady:{trace}'; {kept}"));
     let expected = format!("value,source\nbelady:{trace},database\n");
     assert!(text(&shown.stdout).ends_with(&expected), "{}{}", text(&shown.stdout), text(&shown.stderr));
