@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use thermocline_cache::{Access, LoadShare, SegmentKey, SegmentRequest};
-use thermocline_pushdown::{FileFormat, PartitionRange, Route};
+use thermocline_pushdown::{FileFormat, Mode, PartitionRange, Route};
 
 use super::costing::Costing;
 use super::keys::{decodings, names_of_text, object_key};
@@ -25,7 +25,7 @@ pub(super) struct Companion {
 /// asked for before, and that the cache does not have. Whoever loads columns of text fetches all of it, and the next query
 /// would fetch it again for others. A partition of Parquet has no companions: its columns are fetched one by one.
 pub(super) fn add_companions(scan: &ScanPlan, costing: &Costing<'_>, works: &mut [Work], metrics: &ScanMetrics) {
-    if !scan.is_routed_by_model() || !matches!(scan.format(), FileFormat::Csv(_)) {
+    if scan.settings().mode != Mode::Auto || !matches!(scan.format(), FileFormat::Csv(_)) {
         return;
     }
     let cache = &scan.query().resources().cache;
