@@ -15,12 +15,11 @@ use thermocline_formats::RangeSource;
 use thermocline_pushdown::wire::ErrorKind;
 use thermocline_pushdown::{NodeError, PushbackToken};
 
-use super::companions::Companion;
 use super::kept_source::KeptSource;
 use super::loading::Loading;
 use super::local::Columns;
 use super::run::{Batches, ScanRun};
-use super::work::Work;
+use super::work::{Companion, Work};
 
 /// The rows of a partition of which some columns may be cached or admitted, in storage order. Stored
 /// bytes are fetched under the token of a pushback if there is one.

@@ -3,23 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use thermocline_cache::{Access, LoadShare, SegmentKey, SegmentRequest};
+use thermocline_cache::{Access, SegmentKey, SegmentRequest};
 use thermocline_pushdown::{FileFormat, Mode, PartitionRange, Route};
 
 use super::costing::Costing;
 use super::keys::{decodings, names_of_text, object_key};
 use super::scan_plan::ScanPlan;
-use super::work::Work;
+use super::work::{Companion, Work};
 use crate::query::ScanMetrics;
-
-/// A column that a load keeps beside those that its scan needs.
-#[derive(Debug)]
-pub(super) struct Companion {
-    /// Its position among the table's columns.
-    pub(super) column: usize,
-    /// Room for it.
-    pub(super) share: LoadShare,
-}
 
 /// Adds companions to the loads among `works`, as far as the cache admits them: columns of the same text that queries have
 /// asked for before, and that the cache does not have. Whoever loads columns of text fetches all of it, and the next query

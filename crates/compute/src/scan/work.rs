@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use thermocline_cache::{Access, SegmentKey};
+use thermocline_cache::{Access, LoadShare, SegmentKey};
 use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
 use super::bitmap::BitmapPlan;
-use super::companions::Companion;
 
 /// One partition, its route, and what the cache has of it.
 #[derive(Debug)]
@@ -27,6 +26,15 @@ pub(super) struct Work {
     pub(super) missed: Vec<SegmentKey>,
     /// Plan of the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
+}
+
+/// A column that a load keeps beside those that its scan needs.
+#[derive(Debug)]
+pub(super) struct Companion {
+    /// Its position among the table's columns.
+    pub(super) column: usize,
+    /// Room for it.
+    pub(super) share: LoadShare,
 }
 
 impl Work {
