@@ -34,6 +34,8 @@ const PROBE_READ_LONG: Duration = Duration::from_millis(400);
 const PROBE_BYTES_MIN: u64 = 64 << 10;
 /// See [`PROBE_BYTES_MIN`].
 const RENEWAL_READ_S: f64 = 0.05;
+/// Bytes a second of links that need not be found to be faster than was known: 1 Gbit/s.
+const RENEWAL_BYTES_PER_S: f64 = 125e6;
 /// Time after which a link that is known is probed again, if all that moves is too small to tell whether it has become
 /// faster. It doubles with each probe that finds nothing new, up to [`RENEWAL_MAX`].
 const RENEWAL_MIN: Duration = Duration::from_secs(5);
@@ -296,6 +298,9 @@ impl StorageRates {
 
     /// Whether nothing has told for long whether the link is as fast as is known. From the first question on, time counts.
     fn may_have_changed(&mut self, now: Instant) -> bool {
+        if self.bytes_per_s() >= RENEWAL_BYTES_PER_S {
+            return false;
+        }
         let known = self.looked.get_or_insert_with(|| Looked::first(self.link.bytes_per_s().value(), now));
         if known.differs(self.link.bytes_per_s().value()) {
             *known = Looked { at: known.at, ..Looked::first(self.link.bytes_per_s().value(), now) };
