@@ -16,7 +16,7 @@ use thermocline_types::{self as types, DataType, Decimal};
 use super::column::{Column, apply, array_of};
 use super::external;
 use super::json::{self, is_jsonb};
-use super::types::sql_type;
+use super::types::{is_utc, sql_type};
 
 /// Name of the function.
 pub(crate) const SQL_CAST: &str = "sql_cast";
@@ -64,10 +64,6 @@ fn moves(from: &ArrowType, to: &ArrowType) -> bool {
         | (ArrowType::Timestamp(_, Some(zone)), ArrowType::Timestamp(_, None)) => !is_utc(zone),
         _ => false,
     }
-}
-
-fn is_utc(zone: &str) -> bool {
-    ["UTC", "Etc/UTC", "Z", "+00:00", "+00"].iter().any(|name| zone.eq_ignore_ascii_case(name))
 }
 
 /// `CAST(value AS to)` by SQL's rules.
