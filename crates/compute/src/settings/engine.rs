@@ -26,12 +26,12 @@ impl CachePolicy {
     /// Path of the trace that a text names; `None` if it names none.
     pub fn trace_in(text: &str) -> Option<&str> {
         let (name, path) = text.trim().split_once(':')?;
-        name.eq_ignore_ascii_case(BELADY).then_some(path)
+        name.eq_ignore_ascii_case(BELADY).then_some(path.trim())
     }
 
     /// The text, with an absolute path of its trace: a relative one is another file in another directory.
     pub fn with_absolute_path(text: &str) -> String {
-        let absolute = Self::trace_in(text).and_then(|path| std::path::absolute(path.trim()).ok());
+        let absolute = Self::trace_in(text).and_then(|path| std::path::absolute(path).ok());
         absolute.map_or_else(|| text.to_owned(), |path| format!("{BELADY}:{}", path.display()))
     }
 
@@ -76,7 +76,7 @@ impl FromStr for CachePolicy {
             let known = policy_named(&text).map_err(|error| format!("{error}, belady:FILE"))?;
             return Ok(Self { policy: known, trace: None });
         };
-        if path.trim().is_empty() {
+        if path.is_empty() {
             return Err(format!("cache policy {BELADY}: no file is named after the colon: {BELADY}:FILE"));
         }
         let failed = |error: TraceError| format!("cache policy {BELADY}: '{path}': {error}");
@@ -220,6 +220,7 @@ mod tests {
         for (text, path) in [
             ("belady:a/b.trace", Some("a/b.trace")),
             (" Belady:C:x ", Some("C:x")),
+            ("belady: a.trace", Some("a.trace")),
             ("belady:", Some("")),
             ("belady", None),
             ("lru", None),

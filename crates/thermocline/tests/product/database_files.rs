@@ -462,6 +462,7 @@ fn statements_reach_only_what_the_operator_allows() {
         format!("ALTER DATABASE SET cache_policy = 'belady:{}'", at(&outside, "o.parquet")),
         format!("ALTER DATABASE SET cache_policy = 'belady:{}'", at(&inside, "../outside/none.trace")),
         "ALTER DATABASE SET thermocline.cache_policy = 'Belady:/etc/passwd'".to_owned(),
+        format!("ALTER DATABASE SET cache_policy = 'belady: {}'", at(&outside, "o.parquet")),
         // Tables created before exist, but are not read.
         "SELECT * FROM o".to_owned(),
     ];
