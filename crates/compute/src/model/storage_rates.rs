@@ -247,7 +247,9 @@ impl Drop for Probe {
         let is_last = {
             let mut known = self.rates.lock();
             known.is_probed = false;
-            known.looked_now(Instant::now());
+            if self.renews {
+                known.looked_now(Instant::now());
+            }
             known.probes >= PROBES_MAX && !known.knows_link()
         };
         if is_last {
@@ -298,19 +300,20 @@ impl StorageRates {
 
     /// Whether nothing has told for long whether the link is as fast as is known. From the first question on, time counts.
     fn may_have_changed(&mut self, now: Instant) -> bool {
-        if self.bytes_per_s() >= RENEWAL_BYTES_PER_S {
+        let bytes_per_s = self.bytes_per_s();
+        if bytes_per_s >= RENEWAL_BYTES_PER_S {
             return false;
         }
-        let known = self.looked.get_or_insert_with(|| Looked::first(self.link.bytes_per_s().value(), now));
-        if known.differs(self.link.bytes_per_s().value()) {
-            *known = Looked { at: known.at, ..Looked::first(self.link.bytes_per_s().value(), now) };
+        let known = self.looked.get_or_insert_with(|| Looked::first(bytes_per_s, now));
+        if known.differs(bytes_per_s) {
+            *known = Looked::first(bytes_per_s, known.at);
         }
         now.saturating_duration_since(known.at) >= known.wait
     }
 
     /// Notes that a probe has ended.
     fn looked_now(&mut self, now: Instant) {
-        let first = Looked::first(self.link.bytes_per_s().value(), now);
+        let first = Looked::first(self.bytes_per_s(), now);
         let same = self.looked.filter(|known| !known.differs(first.bytes_per_s));
         let wait = same.map_or(first.wait, |known| (known.wait * 2).min(RENEWAL_MAX));
         self.looked = Some(Looked { wait, ..first });

@@ -16,7 +16,8 @@ use crate::query::ScanMetrics;
 /// asked for before, and that the cache does not have. Whoever loads columns of text fetches all of it, and the next query
 /// would fetch it again for others. A partition of Parquet has no companions: its columns are fetched one by one.
 pub(super) fn add_companions(scan: &ScanPlan, costing: &Costing<'_>, works: &mut [Work], metrics: &ScanMetrics) {
-    if scan.settings().mode != Mode::Auto || !matches!(scan.format(), FileFormat::Csv(_)) {
+    let loads = |work: &Work| work.route == Route::Load;
+    if scan.settings().mode != Mode::Auto || !matches!(scan.format(), FileFormat::Csv(_)) || !works.iter().any(loads) {
         return;
     }
     let cache = &scan.query().resources().cache;
@@ -24,15 +25,14 @@ pub(super) fn add_companions(scan: &ScanPlan, costing: &Costing<'_>, works: &mut
     let names = names_of_text(scan);
     let (mut places, mut requests) = (vec![], vec![]);
     let mut last = None;
-    for (position, work) in works.iter().enumerate().filter(|(_, work)| work.route == Route::Load) {
+    for (position, work) in works.iter().enumerate().filter(|(_, work)| loads(work)) {
         // Partitions of one object follow each other.
         let is_known = last.as_ref().is_some_and(|(object, _)| Arc::ptr_eq(object, &work.object));
         if !is_known {
             let mut wanted: HashMap<PartitionRange, Vec<(usize, SegmentKey)>> = HashMap::new();
             let decodings = decodings(scan, &work.object, names, &columns);
             for key in cache.wanted_columns(&object_key(scan, &work.object)) {
-                let name = key.kind.column_name().unwrap_or_default();
-                let column = scan.table_schema().fields().iter().position(|field| field.name() == name);
+                let column = key.kind.column_name().and_then(|name| scan.table_schema().index_of(name).ok());
                 // Under a former definition of the table, it had other values.
                 let column = column.filter(|column| decodings.get(*column) == Some(&key.decoding));
                 if let Some(column) = column.filter(|column| !scan.columns().contains(column)) {
