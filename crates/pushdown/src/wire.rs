@@ -529,6 +529,9 @@ pub struct FragmentReport {
     /// Part of `elapsed_us` in which a core worked on the answer, in microseconds; 0 if that was not measured.
     #[prost(uint64, tag = "8")]
     pub busy_us: u64,
+    /// Part of `busy_us` in which other work of the machine had the core, in microseconds.
+    #[prost(uint64, tag = "9")]
+    pub preempted_us: u64,
     /// Statistics of the columns that were read whole, where the format stores none (CSV).
     #[prost(message, repeated, tag = "5")]
     pub statistics: Vec<ColumnStatistics>,

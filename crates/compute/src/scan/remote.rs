@@ -389,14 +389,20 @@ impl Answer {
         let waited = Duration::from_micros(report.waited_us);
         let storage = Duration::from_micros(report.elapsed_us.saturating_sub(report.sending_us));
         let network = self.started.elapsed().saturating_sub(self.idle + waited + storage);
-        self.meter.storage_us.store(storage.as_micros() as u64, Ordering::Relaxed);
         self.meter.network_us.store(network.as_micros() as u64, Ordering::Relaxed);
         self.metrics.time_waiting.add_duration(waited);
         self.metrics.time_storage.add_duration(storage);
         self.metrics.time_network.add_duration(network);
+        // On shared cores, other work is our own: the model counts it by itself.
+        let preempted = match self.object.node.capabilities().shares_cores {
+            true => Duration::from_micros(report.preempted_us),
+            false => Duration::ZERO,
+        };
+        let alone = storage.saturating_sub(preempted);
+        self.meter.storage_us.store(alone.as_micros() as u64, Ordering::Relaxed);
         let mut rates = self.outstanding.rates().lock();
-        rates.answered(waited, storage, self.outstanding.at_once(), self.expected_s);
-        rates.worked(storage, Duration::from_micros(report.busy_us));
+        rates.answered(waited, alone, self.outstanding.at_once(), self.expected_s);
+        rates.worked(alone, Duration::from_micros(report.busy_us).saturating_sub(preempted));
         // Bytes that came while nobody asked for them tell little of the link, and those of which storage did not wait for
         // it neither.
         let sending = Duration::from_micros(report.sending_us);

@@ -161,6 +161,7 @@ pub(super) async fn answer(
         sending_us: sending.as_micros() as u64,
         waited_us: options.waited.as_micros() as u64,
         busy_us: options.duty_cycle.busy().as_micros() as u64,
+        preempted_us: options.duty_cycle.preempted().as_micros() as u64,
         ..report(rows_out.load(Ordering::Relaxed))
     });
     account.settle(0, charged(&trailer));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt};
+use nix::time::{ClockId, clock_gettime};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
@@ -27,7 +28,8 @@ const CREDIT_MAX: Duration = Duration::from_millis(20);
 ///     +---- rests before the next ---+
 /// ```
 ///
-/// The time of a poll is taken as the time of computing: reads are awaited, not waited for.
+/// The time of a poll is taken as the time of computing: reads are awaited, not waited for. The part of it in which the
+/// thread had no core is known as well.
 #[derive(Debug, Clone)]
 pub(super) struct DutyCycle {
     state: Arc<Mutex<State>>,
@@ -38,8 +40,10 @@ struct State {
     /// Seconds of rest per second of work.
     rest_per_work: f64,
     busy: Duration,
-    /// Since when a poll is under way.
-    working_since: Option<Instant>,
+    /// Part of `busy` in which other work had the core.
+    preempted: Duration,
+    /// Since when a poll is under way, and the thread's time on a core then.
+    working_since: Option<(Instant, Option<Duration>)>,
     /// Seconds of rest owed; negative for credit.
     owed: f64,
     rest: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -60,6 +64,11 @@ impl DutyCycle {
         self.state.lock().busy
     }
 
+    /// Part of that time in which other work of the machine had the core.
+    pub(super) fn preempted(&self) -> Duration {
+        self.state.lock().preempted
+    }
+
     /// The outermost stream of the execution, measured and rested.
     pub(super) fn paced<S: Stream + Unpin>(&self, mut stream: S) -> impl Stream<Item = S::Item> + use<S> {
         let cycle = self.clone();
@@ -67,7 +76,7 @@ impl DutyCycle {
             if cycle.state.lock().rests(context) {
                 return Poll::Pending;
             }
-            cycle.state.lock().working_since = Some(Instant::now());
+            cycle.state.lock().working_since = Some((Instant::now(), thread_time()));
             let item = stream.poll_next_unpin(context);
             cycle.state.lock().stop_working();
             item
@@ -88,12 +97,19 @@ impl DutyCycle {
     }
 }
 
+/// Time that this thread has had a core so far; `None` where the system does not tell.
+fn thread_time() -> Option<Duration> {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
+}
+
 impl State {
     /// Adds what was worked since the last time.
     fn stop_working(&mut self) {
-        if let Some(since) = self.working_since.take() {
+        if let Some((since, on_core)) = self.working_since.take() {
             let worked = since.elapsed();
             self.busy += worked;
+            let on_core = thread_time().zip(on_core).map(|(now, before)| now.saturating_sub(before));
+            self.preempted += on_core.map_or(Duration::ZERO, |on_core| worked.saturating_sub(on_core));
             self.owed += worked.as_secs_f64() * self.rest_per_work;
         }
     }
@@ -120,7 +136,7 @@ impl State {
 
     /// Whether the poll under way should stop here.
     fn is_due(&mut self, context: &mut Context<'_>) -> bool {
-        let Some(since) = self.working_since else {
+        let Some((since, _)) = self.working_since else {
             return false;
         };
         let worked = since.elapsed();
