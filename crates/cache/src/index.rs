@@ -1,8 +1,11 @@
 //! Index of slots by table, object and version.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
 use crate::key::{Decoding, ObjectKey, SegmentKey, SegmentKind};
@@ -17,30 +20,41 @@ pub(crate) struct ObjectId(u64);
 #[derive(Debug, Default)]
 pub(crate) struct SegmentIndex {
     tables: HashMap<Arc<str>, HashMap<ObjectPath, Vec<ObjectId>>>,
-    objects: HashMap<ObjectId, Object>,
+    objects: HashMap<ObjectId, Object, RandomState>,
     next_object: u64,
+    /// Of positions: one scan looks up thousands.
+    hasher: RandomState,
 }
 
 /// The slots of one object version.
 #[derive(Debug)]
 struct Object {
     key: Arc<ObjectKey>,
-    slots: HashMap<Position, SlotId>,
+    slots: HashTable<(Position, SlotId)>,
 }
 
 /// A segment within its object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 struct Position {
     partition: PartitionRange,
     kind: SegmentKind,
     decoding: Decoding,
 }
 
+/// All parts of a key except its object: the compiler reports a part added to keys that is missing here.
+fn parts(key: &SegmentKey) -> (PartitionRange, &SegmentKind, Decoding) {
+    let SegmentKey { object: _, partition, kind, decoding } = key;
+    (*partition, kind, *decoding)
+}
+
 impl Position {
     fn of(key: &SegmentKey) -> Self {
-        // All parts of a key except its object: the compiler reports a part added to keys that is missing here.
-        let SegmentKey { object: _, partition, kind, decoding } = key;
-        Self { partition: *partition, kind: kind.clone(), decoding: *decoding }
+        let (partition, kind, decoding) = parts(key);
+        Self { partition, kind: kind.clone(), decoding }
+    }
+
+    fn parts(&self) -> (PartitionRange, &SegmentKind, Decoding) {
+        (self.partition, &self.kind, self.decoding)
     }
 }
 
@@ -64,7 +78,8 @@ impl SegmentIndex {
             last.0 = Some((Arc::clone(&key.object), id));
             Some(id)
         })?;
-        self.objects.get(&id)?.slots.get(&Position::of(key)).copied()
+        let (hash, sought) = (self.hasher.hash_one(parts(key)), parts(key));
+        self.objects.get(&id)?.slots.find(hash, |(known, _)| known.parts() == sought).map(|(_, slot)| *slot)
     }
 
     fn is_of_version(&self, id: ObjectId, version: &ObjectVersion) -> bool {
@@ -84,7 +99,7 @@ impl SegmentIndex {
             let id = ObjectId(self.next_object);
             self.next_object += 1;
             versions.push(id);
-            objects.insert(id, Object { key: Arc::clone(&key.object), slots: HashMap::new() });
+            objects.insert(id, Object { key: Arc::clone(&key.object), slots: HashTable::new() });
             (id, Arc::clone(&key.object))
         });
         (id, SegmentKey { object, ..key.clone() })
@@ -93,7 +108,10 @@ impl SegmentIndex {
     /// Makes `slot` the slot of `key`, which belongs to `object`.
     pub(crate) fn insert(&mut self, object: ObjectId, key: &SegmentKey, slot: SlotId) {
         if let Some(object) = self.objects.get_mut(&object) {
-            object.slots.insert(Position::of(key), slot);
+            let hash_of = |(known, _): &(Position, SlotId)| self.hasher.hash_one(known.parts());
+            let (hash, sought) = (self.hasher.hash_one(parts(key)), parts(key));
+            let entry = object.slots.entry(hash, |(known, _)| known.parts() == sought, hash_of);
+            entry.insert((Position::of(key), slot));
         }
     }
 
@@ -102,7 +120,10 @@ impl SegmentIndex {
         let Some(object) = self.objects.get_mut(&id) else {
             return;
         };
-        object.slots.remove(&Position::of(key));
+        let (hash, sought) = (self.hasher.hash_one(parts(key)), parts(key));
+        if let Ok(found) = object.slots.find_entry(hash, |(known, _)| known.parts() == sought) {
+            found.remove();
+        }
         if !object.slots.is_empty() {
             return;
         }
@@ -134,6 +155,6 @@ impl SegmentIndex {
     }
 
     fn slots(&self, id: ObjectId) -> impl Iterator<Item = SlotId> {
-        self.objects.get(&id).into_iter().flat_map(|object| object.slots.values().copied())
+        self.objects.get(&id).into_iter().flat_map(|object| object.slots.iter().map(|(_, slot)| *slot))
     }
 }
