@@ -85,6 +85,10 @@ pub(crate) struct Observed {
     pub(crate) here_s: Option<f64>,
     /// Ratio of the time, from routing to the last row, of a scan that did not use the cache to that of its work.
     pub(crate) uncached: Option<f64>,
+    /// Ratio of that time to the time that was expected of a scan that storage answered for all partitions.
+    pub(crate) pushed: Option<f64>,
+    /// The same of a scan whose columns were fetched for all partitions.
+    pub(crate) fetched: Option<f64>,
 }
 
 /// Totals that an execution over some partitions has shown; `None` where it has not.
@@ -100,6 +104,10 @@ pub(crate) struct Seen {
     pub(crate) here_s: Option<f64>,
     /// See [`Observed::uncached`].
     pub(crate) uncached: Option<f64>,
+    /// See [`Observed::pushed`].
+    pub(crate) pushed: Option<f64>,
+    /// See [`Observed::fetched`].
+    pub(crate) fetched: Option<f64>,
 }
 
 /// One level's knowledge of one key. What a shape has is relative to what statistics expected.
@@ -131,6 +139,8 @@ impl Learnt {
         self.observed.storage_s = recent(self.observed.storage_s, observed.storage_s);
         self.observed.here_s = recent(self.observed.here_s, observed.here_s);
         self.observed.uncached = recent(self.observed.uncached, observed.uncached);
+        self.observed.pushed = recent(self.observed.pushed, observed.pushed);
+        self.observed.fetched = recent(self.observed.fetched, observed.fetched);
         if let Some((seen, known)) = observed.storage_s.zip(self.observed.storage_s) {
             let least = self.storage_s_min.map_or(seen, |least| least.min(seen));
             self.storage_s_min = Some(least);
@@ -222,6 +232,8 @@ impl Experience {
             storage_s: seen.storage_s.map(per_row),
             here_s: seen.here_s.map(per_row),
             uncached: seen.uncached,
+            pushed: seen.pushed,
+            fetched: seen.fetched,
         };
         let relative = Observed {
             selectivity: seen.selectivity.map(|share| share / base(expected.selectivity)),
@@ -295,6 +307,8 @@ impl Observed {
             storage_s: self.storage_s.or(other.storage_s),
             here_s: self.here_s.or(other.here_s),
             uncached: self.uncached.or(other.uncached),
+            pushed: self.pushed.or(other.pushed),
+            fetched: self.fetched.or(other.fetched),
         }
     }
 

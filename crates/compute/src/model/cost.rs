@@ -54,6 +54,12 @@ impl Capacity {
 }
 
 impl Cost {
+    /// The same work, each resource taking `factor` times as long.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        let Self { link_bytes, storage_s, here_s } = self;
+        Self { link_bytes: link_bytes * factor, storage_s: storage_s * factor, here_s: here_s * factor }
+    }
+
     /// Whether there is anything that storage is asked for.
     fn asks_storage(&self) -> bool {
         self.link_bytes > 0.0 || self.storage_s > 0.0

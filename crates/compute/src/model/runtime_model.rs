@@ -23,6 +23,8 @@ const TEXT_S_PER_BYTE: f64 = 1.0 / 500e6;
 /// expected of them.
 const UNSEEN_BYTES: f64 = 64e6;
 const UNSEEN_S: f64 = 5.0;
+/// Expected seconds of scans over which their time is compared with what was expected of it.
+const SCANS_S: f64 = 5.0;
 
 /// What is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,22 +47,31 @@ pub(crate) struct RuntimeModel {
     assumed: Mutex<Assumed>,
     /// Time that loads may take.
     pub(crate) credit: Mutex<Credit>,
-    /// How fragments differ from what is expected of them.
+    /// How fragments and scans differ from what is expected of them.
     pub(crate) unseen: Mutex<Unexpected>,
 }
 
-/// By how much fragments that storage had not run before have differed from what was expected of them.
+/// By how much what had not run before has differed from what was expected of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unexpected {
-    /// Bytes of answers.
+    /// Bytes of answers to fragments.
     pub(crate) answers: Ratio,
-    /// Seconds of storage.
+    /// Seconds of storage for fragments.
     pub(crate) storage: Ratio,
+    /// Seconds of scans that storage answered for all partitions.
+    pub(crate) pushed: Ratio,
+    /// Seconds of scans whose columns were fetched for all partitions.
+    pub(crate) fetched: Ratio,
 }
 
 impl Default for Unexpected {
     fn default() -> Self {
-        Self { answers: Ratio::new(UNSEEN_BYTES), storage: Ratio::new(UNSEEN_S) }
+        Self {
+            answers: Ratio::new(UNSEEN_BYTES),
+            storage: Ratio::new(UNSEEN_S),
+            pushed: Ratio::new(SCANS_S),
+            fetched: Ratio::new(SCANS_S),
+        }
     }
 }
 

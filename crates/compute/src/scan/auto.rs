@@ -16,6 +16,10 @@ const UNKNOWN_SHARE: f64 = 0.03;
 const KNOWN_SHARE: f64 = 0.7;
 /// Largest ratio of the time that a scan took without a cache to that of its work now, or the other way round.
 const KNOWN_RATIO_MAX: f64 = 16.0;
+/// Share of its expected time that a fragment is given where storage has never run it and what would be fetched instead
+/// finds no room in the cache: it may take half or twice as long as expected, and only trying tells. What is fetched once
+/// more tells nothing.
+const UNTRIED_SHARE: f64 = 0.5;
 
 /// Seconds that a scan is expected to take, for `EXPLAIN`.
 #[derive(Debug, Clone, Default)]
@@ -24,9 +28,20 @@ pub(super) struct Estimates {
     pub(super) by_route: Vec<(Route, f64)>,
     /// Expected time of the routes chosen, and what it is compared with.
     pub(super) time: ScanTime,
+    /// The time if all partitions that are open are pushed down, and if the columns of all are fetched, as the model
+    /// estimates it without corrections; `None` if there are others.
+    pub(super) all_pushed: Option<f64>,
+    pub(super) all_fetched: Option<f64>,
 }
 
 impl Estimates {
+    /// Notes the `routes` that were taken in the end.
+    pub(super) fn taken(&mut self, mut routes: impl Iterator<Item = Route> + Clone) {
+        self.all_pushed = self.all_pushed.filter(|_| routes.clone().all(|route| route == Route::Pushdown));
+        self.all_fetched =
+            self.all_fetched.filter(|_| routes.all(|route| matches!(route, Route::Load | Route::Pullup)));
+    }
+
     /// Corrects the cost of loads when the cache admits only `share` of them.
     pub(super) fn load_share(&mut self, share: f64) {
         self.time.loads *= share;
@@ -56,12 +71,22 @@ struct Routes {
     uses: Option<u64>,
     /// Whether all columns are cached, some of them as stored bytes.
     lacks_none: bool,
+    /// Share of its expected time that `there` is given to be tried.
+    there_share: f64,
 }
 
 impl Routes {
     fn options(&self) -> Options {
-        let there = self.there.iter().map(|(_, cost)| *cost);
+        let there = self.there.iter().map(|(_, cost)| cost.times(self.there_share));
         Options { storage: self.storage, costs: there.chain([self.here]).collect() }
+    }
+
+    /// Cost of option `number`.
+    fn cost(&self, number: usize) -> Cost {
+        match &self.there {
+            Some((_, there)) if number == 0 => *there,
+            _ => self.here,
+        }
     }
 
     /// Whether option `number` of [`Routes::options`] fetches columns.
@@ -88,7 +113,9 @@ pub(super) fn choose(
     }
 
     let options: Vec<Options> = open.iter().map(Routes::options).collect();
-    let mut balanced = balance(&empty, &options);
+    let choices = balance(&empty, &options);
+    let mut balanced = empty.clone();
+    open.iter().zip(&choices).for_each(|(routes, choice)| balanced.add(routes.storage, &routes.cost(*choice)));
     let by_route = uniform(&empty, &open);
     let mut load = costing.nothing();
     // What an index finds costs the same without a cache.
@@ -97,13 +124,13 @@ pub(super) fn choose(
     }
     let by_index = candidates.iter().any(|candidate| candidate.by_index);
     // What the scan took without a cache tells how its time relates to that of its work, better than other scans do.
-    let work = balanced.load.seconds();
+    let work = balanced.seconds();
     let without_cache = load.seconds().max(work);
     let known = costing.uncached().map(|ratio| ratio.clamp(1.0 / KNOWN_RATIO_MAX, KNOWN_RATIO_MAX));
     let terms = Terms { uncached: known.unwrap_or(terms.uncached), ..*terms };
     let limits = Limits::new(work, without_cache, &terms);
-    let invested = invest(&mut balanced.load, &balanced.choices, &open, &limits);
-    let work_of_loads = (balanced.load.seconds() - work).max(0.0);
+    let invested = invest(&mut balanced, &choices, &open, &limits);
+    let work_of_loads = (balanced.seconds() - work).max(0.0);
     let time = ScanTime {
         without_cache: without_cache * terms.uncached,
         before_loads: work * terms.uncached,
@@ -113,8 +140,14 @@ pub(super) fn choose(
         is_uncached: false,
         by_index,
     };
-    let by_route = by_route.into_iter().map(|(route, seconds)| (route, seconds * terms.uncached)).collect();
-    let mut open = open.into_iter().zip(balanced.choices).zip(invested);
+    let all = |route, ratio: f64| {
+        let seconds = by_route.iter().find(|(known, _)| *known == route).map(|(_, seconds)| seconds / ratio);
+        seconds.filter(|_| open.len() == candidates.len())
+    };
+    let all_pushed = all(Route::Pushdown, costing.pushed_ratio());
+    let all_fetched = all(Route::Load, costing.fetched_ratio());
+    let by_route = by_route.iter().map(|(route, seconds)| (*route, seconds * terms.uncached)).collect();
+    let mut open = open.into_iter().zip(choices).zip(invested);
     let preference = |candidate: &Candidate<'_>| {
         if let Some(choice) = candidate.fixed() {
             return Preference::Take(choice);
@@ -132,7 +165,7 @@ pub(super) fn choose(
     let preferences: Vec<Preference> = candidates.iter().map(preference).collect();
     let is_uncached = candidates.iter().all(|candidate| candidate.fixed().is_none())
         && preferences.iter().all(|it| matches!(it, Preference::Take(Choice::Pushdown | Choice::Pullup)));
-    (preferences, Estimates { by_route, time: ScanTime { is_uncached, ..time } })
+    (preferences, Estimates { by_route, time: ScanTime { is_uncached, ..time }, all_pushed, all_fetched })
 }
 
 fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
@@ -140,24 +173,30 @@ fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {
     let missing = candidate.missing();
     let here = costing.fetched(object, partition, (&missing, &candidate.stored()), candidate.uses_cache);
     let local = costing.local(partition);
+    let pushed = |fetched| costing.pushed(object, partition, Some(fetched));
     let there = match candidate.otherwise() {
         Choice::Pullup => None,
         Choice::Bitmap(plan) => {
-            let mut cost = costing.pushed(object, partition, Some(&here));
-            // It reads fewer columns, and this side evaluates its part.
-            cost.storage_s *= plan.there.len() as f64 / candidate.cached.len().max(1) as f64;
+            let mut cost = pushed(&here);
+            // It decodes fewer columns, and this side evaluates its part.
+            let there: Vec<usize> = plan.there.iter().filter_map(|at| candidate.needed.get(*at).copied()).collect();
+            let all = partition.decoding_bytes(candidate.needed).max(1);
+            cost.storage_s *= partition.decoding_bytes(&there) as f64 / all as f64;
             cost.here_s += local.here_s;
             Some((Choice::Bitmap(plan), cost))
         }
-        choice => Some((choice, costing.pushed(object, partition, Some(&here)))),
+        choice => Some((choice, pushed(&here))),
     };
+    let there = there.map(|(choice, cost)| (choice, cost.times(costing.pushed_ratio())));
+    let is_tried = !costing.is_unseen() || candidate.has_room;
     Routes {
         storage: costing.storage(object),
         there,
-        here,
+        here: here.times(costing.fetched_ratio()),
         local,
         uses: (candidate.uses_cache && (!missing.is_empty() || candidate.has_room)).then_some(candidate.uses),
         lacks_none: missing.is_empty(),
+        there_share: if is_tried { 1.0 } else { UNTRIED_SHARE },
     }
 }
 
@@ -260,6 +299,7 @@ mod tests {
             local: Cost { link_bytes: 0.0, storage_s: 0.0, here_s: 0.0005 },
             uses: Some(uses),
             lacks_none: false,
+            there_share: 1.0,
         };
         std::iter::repeat_with(routes).take(count).collect()
     }
@@ -279,6 +319,34 @@ mod tests {
         let limits = Limits::new(before, before * without_cache, &terms);
         let invested = invest(&mut load, &vec![0; open.len()], open, &limits);
         (invested.into_iter().filter(|invested| *invested).count(), before, load.seconds())
+    }
+
+    #[test]
+    fn what_storage_has_never_run_is_tried_where_the_cache_has_no_room() {
+        // Storage is expected to take 1.6 times as long as fetching.
+        let there = Cost { link_bytes: 1e3, storage_s: 0.016, here_s: 0.0 };
+        let here = Cost { link_bytes: 1.25e6, storage_s: 0.0, here_s: 0.0 };
+        let capacity = Capacity { bytes_per_s: 125e6, slots: 1.0, round_trip_s: 0.0, cores_share: 0.0 };
+        let chosen = |there_share| {
+            let mut open = partitions(10, 0.016, 0);
+            open.iter_mut().for_each(|routes| {
+                *routes = Routes {
+                    there: Some((Choice::Pushdown, there)),
+                    here,
+                    there_share,
+                    ..partitions(1, 0.0, 0).remove(0)
+                };
+            });
+            let options: Vec<Options> = open.iter().map(Routes::options).collect();
+            let choices = balance(&Load::new(vec![capacity], 2.0), &options);
+            let pushed = choices.iter().filter(|choice| **choice == 0).count();
+            let seconds: f64 = open.iter().zip(&choices).map(|(routes, choice)| routes.cost(*choice).storage_s).sum();
+            (pushed, seconds)
+        };
+        let (tried, seconds) = chosen(UNTRIED_SHARE);
+        assert!(tried > 5, "{tried}");
+        assert!((seconds - tried as f64 * 0.016).abs() < 1e-9, "the time that is expected stays: {seconds}");
+        assert!(chosen(1.0).0 < 5, "with room, what is fetched is kept");
     }
 
     #[test]

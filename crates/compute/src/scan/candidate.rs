@@ -17,8 +17,8 @@ pub(super) struct Candidate<'a> {
     pub(super) uses_cache: bool,
     /// How often its needed columns may be taken to have been asked for before; known to the model alone.
     pub(super) uses: u64,
-    /// Whether all columns are cached, some as stored bytes, and there is room for these to be kept decoded; known to the
-    /// model alone.
+    /// Whether the cache has free room for the columns that are not in it, or, if all are, for those kept as stored bytes
+    /// to be kept decoded; known to the model alone.
     pub(super) has_room: bool,
     /// Whether the cache has the fragment's answer.
     pub(super) is_answered: bool,

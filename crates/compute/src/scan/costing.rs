@@ -39,6 +39,9 @@ const FRAGMENT_S_PER_BYTE: f64 = 50e-9;
 /// Seconds of a core that a predicate takes for a row, until its fragment has run.
 const PREDICATE_S: f64 = 2e-9;
 
+/// Largest factor by which a scan's time on one route is corrected: whoever reads its rows may be slow.
+const RATIO_MAX: f64 = 4.0;
+
 /// Ratio of two misses between which policies see a difference.
 const STEP: f64 = 1.25;
 
@@ -251,10 +254,10 @@ impl<'a> Costing<'a> {
 
     /// The partition if nothing of it were cached.
     pub(super) fn without_cache(&self, object: &PlannedObject, partition: &Partition) -> Cost {
-        let fetched = self.fetched(object, partition, (self.scan.columns(), &[]), false);
+        let fetched = self.fetched(object, partition, (self.scan.columns(), &[]), false).times(self.fetched_ratio());
         match self.scan.may_push(object) && self.scan.fragment().reduces() {
             true => {
-                let pushed = self.pushed(object, partition, Some(&fetched));
+                let pushed = self.pushed(object, partition, Some(&fetched)).times(self.pushed_ratio());
                 if self.seconds(object, &pushed) <= self.seconds(object, &fetched) { pushed } else { fetched }
             }
             false => fetched,
@@ -311,7 +314,9 @@ impl<'a> Costing<'a> {
     fn answer_bytes(&self, partition: &Partition, known: &Observed) -> f64 {
         let of_rows = match known.answer_bytes {
             Some(per_row) => per_row * partition.rows as f64,
-            None => self.unseen_answer_bytes(partition, known) * self.unseen.answers.value(),
+            // A node that would send more than what is stored says so instead.
+            None => (self.unseen_answer_bytes(partition, known) * self.unseen.answers.value())
+                .min(partition.stored_bytes(self.scan.columns()) as f64),
         };
         of_rows + ANSWER_BYTES
     }
@@ -343,10 +348,30 @@ impl<'a> Costing<'a> {
         (rows > 0).then(|| Unseen { answer_bytes: per_row(answer_bytes), storage_s: per_row(storage_s) })
     }
 
+    /// Whether storage has never run the fragment.
+    pub(super) fn is_unseen(&self) -> bool {
+        self.observed.storage_s.is_none()
+    }
+
+    /// Seconds that the scan takes for each that is expected of it, where storage answers for all partitions.
+    pub(super) fn pushed_ratio(&self) -> f64 {
+        bounded(self.observed.pushed.unwrap_or(self.unseen.pushed.value()))
+    }
+
+    /// The same where columns are fetched for all partitions.
+    pub(super) fn fetched_ratio(&self) -> f64 {
+        bounded(self.observed.fetched.unwrap_or(self.unseen.fetched.value()))
+    }
+
     /// Ratio of the time that such scans took without the cache to that of their work.
     pub(super) fn uncached(&self) -> Option<f64> {
         self.observed.uncached
     }
+}
+
+/// A ratio of times within [`RATIO_MAX`].
+fn bounded(ratio: f64) -> f64 {
+    ratio.clamp(1.0 / RATIO_MAX, RATIO_MAX)
 }
 
 /// Seconds of a core for a row that aggregates take.

@@ -207,7 +207,7 @@ impl DisplayAs for HybridScanExec {
         write!(f, "HybridScanExec: table={}{separator}fragment=[{}]", scan.table_name(), scan.fragment())?;
         write!(f, "{separator}partitions={} of {total}", scan.partitions().len())?;
         write!(f, "{separator}mode={}{separator}routes=[{}]", self.settings().mode, routes.join(" "))?;
-        if let Some(Estimates { by_route, time }) = estimates {
+        if let Some(Estimates { by_route, time, .. }) = estimates {
             let chosen = time.seconds();
             let by_route: Vec<_> = by_route.iter().map(|(route, seconds)| format!("{route}={seconds:.4}")).collect();
             write!(f, "{separator}expected_seconds=[{} chosen={chosen:.4}", by_route.join(" "))?;

@@ -11,8 +11,11 @@ use thermocline_catalog::{Partition, PartitionSet, PlannedObject};
 use thermocline_pushdown::{Fragment, Limits};
 
 use super::dynamic_filter::{Bloom, DynamicFilter, PASSING_SET_MAX, current_predicate, lists, without_lists};
-use super::scan_plan::{Narrowing, ScanPlan, input_statistics};
+use super::scan_plan::{Narrowing, ScanPlan, input_statistics, rows_of, selectivity};
 use crate::query::ScanMetrics;
+
+/// Share of rows that a Bloom filter over several columns, or over one without bounds, is taken to let pass.
+const SHARE_OF_SEVERAL: f64 = 0.25;
 
 /// The scan as it is now that joins have made their filters: fewer partitions, fewer rows.
 ///
@@ -38,6 +41,7 @@ pub(super) fn narrowed(scan: &ScanPlan, filters: &[DynamicFilter], metrics: &Sca
     metrics.bloom_filters.add(blooms.len());
     let mut here = scan.fragment().with_statistics(input_statistics(&input, scan.columns(), &partitions, &set))?;
     let (plain, mut there) = (here.clone(), here.clone());
+    let selectivity = expected_selectivity(&plain, (predicate.as_ref(), &blooms), &set, rows_of(&partitions))?;
     // The keys are tested first; what is left of a list prunes row groups and pages.
     let mut keyed = keys_here.map(|keys| here.with_filter_below(keys)).transpose()?;
     if let Some(predicate) = predicate {
@@ -56,7 +60,34 @@ pub(super) fn narrowed(scan: &ScanPlan, filters: &[DynamicFilter], metrics: &Sca
     }
     let fragment = if blooms.is_empty() { here.clone() } else { there };
     let here = keyed.or_else(|| (!blooms.is_empty()).then_some(here));
-    Ok(scan.narrowed(Narrowing { partitions, set, plain, there: fragment, here, shape }))
+    Ok(scan.narrowed(Narrowing { partitions, set, plain, there: fragment, here, shape, selectivity }))
+}
+
+/// Share of the rows that `fragment` selects with a predicate and Bloom filters that joins have made.
+///
+/// Statistics know ranges, but no lists of values and no Bloom filters. The values of these are taken to be spread
+/// evenly over those that the probe column may have: between its bounds, and no more than there are rows. They are taken
+/// to be independent of each other, but not of the ranges: a join that makes a list or a Bloom filter makes its range too.
+fn expected_selectivity(
+    fragment: &Fragment,
+    (predicate, blooms): (Option<&Arc<dyn PhysicalExpr>>, &[Bloom]),
+    set: &PartitionSet,
+    rows: u64,
+) -> Result<f64> {
+    let ranges = predicate.and_then(without_lists);
+    let ranges = ranges.map(|ranges| reassign_expr_columns(ranges, &fragment.input_schema())).transpose()?;
+    let ranged = ranges.map(|ranges| fragment.with_filter_below(ranges)).transpose()?;
+    let ranged = ranged.map_or(1.0, |ranged| selectivity(&ranged, rows));
+    let share = |column, values: u64| {
+        let of_values = share_of(column, values, set).unwrap_or(0.0);
+        of_values.max(values as f64 / rows.max(1) as f64).min(1.0)
+    };
+    let listed = predicate.map(lists).unwrap_or_default();
+    let listed = listed.into_iter().map(|(column, values)| share(column, values));
+    let of_blooms = blooms
+        .iter()
+        .map(|bloom| bloom.single_column().map_or(SHARE_OF_SEVERAL, |column| share(column, bloom.key_count())));
+    Ok(ranged.min(selectivity(fragment, rows) * listed.chain(of_blooms).product::<f64>()))
 }
 
 /// Whether at most half of the rows that `fragment` yields are expected to pass `predicate` too.
@@ -96,14 +127,14 @@ fn useful_blooms(
     for filter in filters {
         let Some(bloom) = filter.bloom()? else { continue };
         let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), set));
-        let share = share.unwrap_or(0.25);
+        let share = share.unwrap_or(SHARE_OF_SEVERAL);
         if share <= 0.5 {
             blooms.push((share, bloom));
         }
     }
     blooms.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let stored: u64 = partitions.iter().map(|(_, partition)| partition.stored_bytes(scan.columns())).sum();
-    let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
+    let rows = rows_of(partitions);
     let nodes: HashSet<&str> = partitions.iter().map(|(object, _)| object.node.label()).collect();
     let of_each = |bytes: f64| bytes / nodes.len().max(1) as f64;
     // Without filters, a node's answers are what they were seen to be, and never more than is stored.
@@ -145,7 +176,7 @@ fn keys_here(
             && let Some(bloom) = filter.bloom()?
         {
             let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), set));
-            let share = share.unwrap_or(0.25);
+            let share = share.unwrap_or(SHARE_OF_SEVERAL);
             if share <= 0.25 {
                 terms.push((share, bloom.predicate_here(input)?));
                 metrics.bloom_filters.add(1);

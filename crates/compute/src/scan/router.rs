@@ -187,6 +187,9 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, t
         Routed { choice, cached: candidate.cached, answer_bytes_max: 0 }
     });
     let mut routed: Vec<Routed> = routed.collect();
+    if let Some(estimates) = &mut estimates {
+        estimates.taken(routed.iter().map(|routed| routed.choice.route()));
+    }
     promote(&requests, &routed, segments);
     if !answers.is_empty() {
         keep_answers(scan, &answers, &mut routed, segments);
@@ -194,13 +197,17 @@ fn decide(scan: &ScanPlan, costing: &Costing<'_>, segments: &mut dyn Segments, t
     Decision { routed, requests, estimates }
 }
 
-/// Notes the partitions for whose stored columns the cache has free room to keep them decoded.
+/// Notes the partitions for whose missing columns, or else stored ones, the cache has free room to keep them decoded.
 fn note_room(scan: &ScanPlan, candidates: &mut [Candidate<'_>]) {
     let cache = &scan.query().resources().cache;
     let (cached, loading) = cache.bytes();
     let mut room = cache.limit().saturating_sub(cached + loading);
-    for candidate in candidates.iter_mut().filter(|candidate| candidate.uses_cache && candidate.missing().is_empty()) {
-        let bytes: usize = candidate.stored().iter().map(|column| candidate.partition.memory_bytes(*column)).sum();
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.uses_cache) {
+        let mut columns = candidate.missing();
+        if columns.is_empty() {
+            columns = candidate.stored();
+        }
+        let bytes: usize = columns.iter().map(|column| candidate.partition.memory_bytes(*column)).sum();
         candidate.has_room = bytes > 0 && bytes <= room;
         room -= if candidate.has_room { bytes } else { 0 };
     }

@@ -339,7 +339,8 @@ impl ScanRun {
         let now = self.started.elapsed().as_micros() as u64;
         let before = self.took_us.fetch_max(now, Ordering::Relaxed);
         let is_last = self.left.fetch_sub(partitions, Ordering::Relaxed) == partitions;
-        if let Some(Estimates { time, .. }) = &self.estimates {
+        if let Some(estimates) = &self.estimates {
+            let time = &estimates.time;
             self.metrics.time_taken.add_duration(Duration::from_micros(now.saturating_sub(before)));
             if is_last {
                 let took = self.query.resources().model.credit.lock().count(time, self.took().as_secs_f64());
@@ -347,6 +348,7 @@ impl ScanRun {
                     let uncached = Some(took / time.work).filter(|ratio| ratio.is_finite());
                     self.observe_all(Seen { uncached, ..Seen::default() });
                 }
+                self.observe_route(estimates, took);
             }
         }
     }
@@ -377,6 +379,21 @@ impl ScanRun {
                 known.storage.observe(seconds, expected(unseen.storage_s));
             }
         }
+    }
+
+    /// Remembers how a scan that took one route for all partitions, `took` seconds, differs from what was expected.
+    fn observe_route(&self, estimates: &Estimates, took: f64) {
+        let ratio = |expected: &f64| Some(took / expected).filter(|ratio| ratio.is_finite());
+        let (pushed, fetched) = (estimates.all_pushed, estimates.all_fetched);
+        let seen = Seen {
+            pushed: pushed.as_ref().and_then(ratio),
+            fetched: fetched.as_ref().and_then(ratio),
+            ..Seen::default()
+        };
+        self.observe_all(seen);
+        let mut known = self.query.resources().model.unseen.lock();
+        pushed.into_iter().for_each(|expected| known.pushed.observe(took, expected));
+        fetched.into_iter().for_each(|expected| known.fetched.observe(took, expected));
     }
 
     /// Remembers what the scan has shown as a whole.

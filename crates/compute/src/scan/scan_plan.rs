@@ -304,7 +304,7 @@ impl ScanPlan {
     /// The scan of `partitions` alone, which are some of its own and those of `set`, with filters of joins: `there`
     /// runs at storage under `shape`, and `here` over rows that are here, if it is another.
     pub(super) fn narrowed(&self, narrowing: Narrowing) -> Self {
-        let Narrowing { partitions, set, plain, there, mut here, mut shape } = narrowing;
+        let Narrowing { partitions, set, plain, there, mut here, mut shape, selectivity } = narrowing;
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
         let of_source = Self { source, ..self.clone() };
         let mut scan = of_source.with_fragment(there);
@@ -313,6 +313,9 @@ impl ScanPlan {
             here = here.or_else(|| Some(scan.fragment.clone()));
             scan = of_source.with_fragment(plain);
             shape = self.shape;
+        } else {
+            let answers_rows = !scan.fragment.condenses();
+            scan.expected = OnceLock::from(Expected { selectivity, answers_rows });
         }
         let not_pushed = scan.not_pushed.clone().or_else(|| self.not_pushed.clone());
         Self { here, shape, not_pushed, ..scan }
@@ -360,13 +363,7 @@ impl ScanPlan {
     /// Expectations from statistics, over all partitions.
     pub(super) fn expected(&self) -> Expected {
         *self.expected.get_or_init(|| {
-            let rows: u64 = self.partitions().iter().map(|(_, partition)| partition.rows).sum();
-            let filtered = self.fragment.filter_alone().and_then(|filter| filter.statistics());
-            let filtered = filtered.ok().and_then(|statistics| statistics.num_rows.get_value().copied());
-            let selectivity = match filtered {
-                Some(selected) if rows > 0 => (selected as f64 / rows as f64).clamp(0.0, 1.0),
-                _ => 1.0,
-            };
+            let selectivity = selectivity(&self.fragment, rows_of(self.partitions()));
             Expected { selectivity, answers_rows: !self.fragment.condenses() }
         })
     }
@@ -490,6 +487,23 @@ pub(super) struct Narrowing {
     pub(super) here: Option<Fragment>,
     /// Key by which executions of `there` are remembered.
     pub(super) shape: Shape,
+    /// Share of the rows that are left that `there` is expected to select.
+    pub(super) selectivity: f64,
+}
+
+/// Number of rows of partitions.
+pub(super) fn rows_of(partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> u64 {
+    partitions.iter().map(|(_, partition)| partition.rows).sum()
+}
+
+/// Share of `rows` rows that the filter of `fragment` selects, as far as statistics tell.
+pub(super) fn selectivity(fragment: &Fragment, rows: u64) -> f64 {
+    let filtered = fragment.filter_alone().and_then(|filter| filter.statistics());
+    let filtered = filtered.ok().and_then(|statistics| statistics.num_rows.get_value().copied());
+    match filtered {
+        Some(selected) if rows > 0 => (selected as f64 / rows as f64).clamp(0.0, 1.0),
+        _ => 1.0,
+    }
 }
 
 /// Rows, bytes in memory and ranges of the needed columns, over all partitions that are left.
@@ -499,9 +513,8 @@ pub(super) fn input_statistics(
     partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
     set: &PartitionSet,
 ) -> Statistics {
-    let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
     let mut statistics = Statistics::new_unknown(schema);
-    statistics.num_rows = Precision::Exact(rows as usize);
+    statistics.num_rows = Precision::Exact(rows_of(partitions) as usize);
     let bytes: usize =
         partitions.iter().flat_map(|(_, partition)| columns.iter().map(|column| partition.memory_bytes(*column))).sum();
     statistics.total_byte_size = Precision::Inexact(bytes);
