@@ -32,6 +32,8 @@ pub(super) struct Estimates {
     /// estimates it without corrections; `None` if there are others.
     pub(super) all_pushed: Option<f64>,
     pub(super) all_fetched: Option<f64>,
+    /// Whether it is known what the fragment takes here.
+    pub(super) has_run_here: bool,
 }
 
 impl Estimates {
@@ -165,7 +167,8 @@ pub(super) fn choose(
     let preferences: Vec<Preference> = candidates.iter().map(preference).collect();
     let is_uncached = candidates.iter().all(|candidate| candidate.fixed().is_none())
         && preferences.iter().all(|it| matches!(it, Preference::Take(Choice::Pushdown | Choice::Pullup)));
-    (preferences, Estimates { by_route, time: ScanTime { is_uncached, ..time }, all_pushed, all_fetched })
+    let (time, has_run_here) = (ScanTime { is_uncached, ..time }, costing.has_run_here());
+    (preferences, Estimates { by_route, time, all_pushed, all_fetched, has_run_here })
 }
 
 fn routes(costing: &Costing<'_>, candidate: &Candidate<'_>) -> Routes {

@@ -353,8 +353,17 @@ impl<'a> Costing<'a> {
         self.observed.storage_s.is_none()
     }
 
-    /// Seconds that the scan takes for each that is expected of it, where storage answers for all partitions.
+    /// Whether the fragment has run here.
+    pub(super) fn has_run_here(&self) -> bool {
+        self.observed.here_s.is_some()
+    }
+
+    /// Seconds that the scan takes for each that is expected of it, where storage answers for all partitions; 1 for a
+    /// fragment that it has never run, of which little is known.
     pub(super) fn pushed_ratio(&self) -> f64 {
+        if self.is_unseen() {
+            return 1.0;
+        }
         bounded(self.observed.pushed.unwrap_or(self.unseen.pushed.value()))
     }
 

@@ -344,7 +344,8 @@ impl ScanRun {
             self.metrics.time_taken.add_duration(Duration::from_micros(now.saturating_sub(before)));
             if is_last {
                 let took = self.query.resources().model.credit.lock().count(time, self.took().as_secs_f64());
-                if time.is_uncached && !time.by_index {
+                // What the first run of a fragment took corrects what is expected of it by itself.
+                if time.is_uncached && !time.by_index && self.unseen.is_none() {
                     let uncached = Some(took / time.work).filter(|ratio| ratio.is_finite());
                     self.observe_all(Seen { uncached, ..Seen::default() });
                 }
@@ -384,10 +385,12 @@ impl ScanRun {
     /// Remembers how a scan that took one route for all partitions, `took` seconds, differs from what was expected.
     fn observe_route(&self, estimates: &Estimates, took: f64) {
         let ratio = |expected: &f64| Some(took / expected).filter(|ratio| ratio.is_finite());
-        let (pushed, fetched) = (estimates.all_pushed, estimates.all_fetched);
+        // As for the time without a cache.
+        let pushed = estimates.all_pushed.filter(|_| self.unseen.is_none());
+        let fetched = estimates.all_fetched;
         let seen = Seen {
             pushed: pushed.as_ref().and_then(ratio),
-            fetched: fetched.as_ref().and_then(ratio),
+            fetched: fetched.as_ref().filter(|_| estimates.has_run_here).and_then(ratio),
             ..Seen::default()
         };
         self.observe_all(seen);
