@@ -5,12 +5,14 @@
 //! Batch --> log --> segments --+
 //!                              +--> disk --> recovery: Plan, Rebuild --> partitions
 //! rows --> snapshot -----------+             backup, check
+//! evicted rows <--> blocks <---+
 //! ```
 //!
 //! Left out: the thread that takes snapshots of a running database, and the execution of logged commands
 //! (`thermocline-transactions`).
 
 pub mod backup;
+pub mod blocks;
 pub mod check;
 pub mod disk;
 pub mod log;

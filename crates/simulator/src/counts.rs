@@ -39,6 +39,8 @@ pub struct Counts {
     pub loads_cut_short: u64,
     /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
+    /// Rows that went to blocks.
+    pub evicted: u64,
     /// Transactions whose clients were told that they are kept.
     pub kept: u64,
     /// Transactions that ended in an error of their own: limits, cancellations, timeouts, refusals.
@@ -76,6 +78,7 @@ impl Counts {
         self.loads_taken_back += other.loads_taken_back;
         self.loads_cut_short += other.loads_cut_short;
         self.restarts += other.restarts;
+        self.evicted += other.evicted;
         self.kept += other.kept;
         self.failed.iter_mut().zip(other.failed).for_each(|(of, other)| *of += other);
         self.unknown += other.unknown;
@@ -104,6 +107,7 @@ impl fmt::Display for Counts {
             ("loads_taken_back", self.loads_taken_back),
             ("loads_cut_short", self.loads_cut_short),
             ("restarts", self.restarts),
+            ("evicted", self.evicted),
             ("kept", self.kept),
             ("unknown", self.unknown),
             ("snapshots", self.snapshots),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use thermocline_durability::blocks::{BlockStore, BlockStoreSettings};
 use thermocline_durability::disk::SimulatedDisk;
 use thermocline_durability::log::{Collector, Control, Keeper, LogEnd, LogExtent, LogSettings, Writer, start_log};
 use thermocline_durability::recovery::{take_back_loads, taken_back};
-use thermocline_machine::ids::{Identity, Micros, Sequence, TransactionId};
+use thermocline_machine::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_machine::random::Random;
 use thermocline_machine::{Clock, Machine, Step, Wait};
 use thermocline_procedures::Definitions;
@@ -27,6 +28,8 @@ use super::world::{Scene, World};
 
 /// Few bytes, so that a session's transaction has several records.
 const PART_BYTES: usize = 60;
+/// Steps of the node between two evictions, on average.
+const EVICT_EVERY: u32 = 10;
 /// Steps in which everybody only waits, after which the node counts as stuck.
 const STUCK_AFTER: u32 = 2000;
 
@@ -87,6 +90,8 @@ pub struct Node {
     pub definitions: u64,
     /// Loads that recovery found unfinished.
     pub loads_cut_short: u64,
+    /// Rows that went to blocks.
+    evicted: Arc<AtomicU64>,
 }
 
 /// Initial state of a node.
@@ -126,6 +131,12 @@ impl Node {
         } = start;
         if Control::read(&disk)?.is_none() {
             Control { identity, log: LogExtent::NotBegun }.write(&disk)?;
+        }
+        BlockStore::clear(&disk)?;
+        for member in &mut members {
+            let settings = BlockStoreSettings { segment_bytes: 1 << 12 << random.below(4) };
+            let blocks = BlockStore::new(Arc::new(disk.clone()), identity.database, member.partition.id(), settings);
+            member.partition.set_blocks(Box::new(blocks));
         }
         let clock = Clock::simulated(Micros(0));
         let budget = members.first().map(|member| Arc::clone(member.partition.budget()));
@@ -195,6 +206,7 @@ impl Node {
             commits_in_parts: 0,
             definitions: 0,
             loads_cut_short: unfinished.len() as u64,
+            evicted: Arc::default(),
         })
     }
 
@@ -245,10 +257,30 @@ impl Node {
             self.world.log.close();
         }
         self.check_released()?;
+        if scene.random.one_in(EVICT_EVERY) {
+            self.evict(&mut scene.random);
+        }
         if self.bug == Some(Bug::SwappedOrder) && scene.random.one_in(4) {
             super::bug::swap_rendezvous(&self.world.shared, &mut scene.random);
         }
         Ok(())
+    }
+
+    /// Evicts some rows of a partition when its turn comes, however much memory there is.
+    fn evict(&self, random: &mut Random) {
+        let (number, bytes) = (random.index(self.workers.len()), 1 + random.index(2000));
+        let Ok(number) = u16::try_from(number) else { return };
+        let evicted = Arc::clone(&self.evicted);
+        // The disk may be full, and the engine may have stopped.
+        let _visit = self.world.handle.start_visit(PartitionId(number), move |member| {
+            let rows = member.partition.evict(bytes, usize::MAX).unwrap_or(0);
+            evicted.fetch_add(rows as u64, Ordering::Relaxed);
+        });
+    }
+
+    /// Rows that went to blocks.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// A participant whose wait is over; moves the clock if everybody waits for time.

@@ -264,6 +264,7 @@ impl Simulation {
         self.counts.loads_cut_short += node.loads_cut_short;
         self.counts.snapshots += node.snapshots.taken;
         self.counts.restarts += node.restarts();
+        self.counts.evicted += node.evicted();
         let durable = node.world.log.durable();
         let most = node.world.log.appended();
         let least = if self.settings.synchronous_commit { durable.max(self.scene.told) } else { durable };

@@ -31,6 +31,7 @@ fn nothing_is_lost_and_every_fault_happens() {
         (counts.loads_taken_back, 300),
         (counts.loads_cut_short, 100),
         (counts.restarts, 200),
+        (counts.evicted, 1000),
         (counts.kept, 10_000),
         (counts.unknown, 100),
     ] {

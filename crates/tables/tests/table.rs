@@ -301,6 +301,54 @@ fn indexes_and_columns_come_and_go() {
     }
 }
 
+/// Any tenth, third or most of the rows are removed: their memory goes with them, in steps.
+#[test]
+fn memory_of_removed_rows_comes_back() {
+    // Rows of one size class, and of four.
+    for (share, lengths, classes) in [(0.1, 500..501, 1), (0.33, 500..700, 4), (0.9, 500..700, 4)] {
+        let mut rng = StdRng::seed_from_u64(classes);
+        let definition = definition(&[0], &[("t_c", IndexKind::Ordered, false, &[(2, false)])]);
+        let mut run = Run::new(definition, 1 << 30);
+        for a in 0..100_000 {
+            let b = "b".repeat(rng.random_range(lengths.clone()));
+            let row = [Value::Int(a), Value::Text(b.into()), Value::Int(a % 7), Value::Text("d".into())];
+            let id = run.table.insert(&references(&row), &mut run.undo).unwrap();
+            run.undo.clear();
+            run.model.insert(id.0, row.into());
+        }
+        let before = run.table.memory().rows;
+        assert_eq!(run.table.compact(usize::MAX), 0, "nothing was removed");
+        let mut bytes = 0;
+        for id in run.model.keys().copied().collect::<Vec<_>>() {
+            if rng.random_bool(share) {
+                bytes += run.table.row(TupleId(id)).unwrap().image().len();
+                run.table.delete(TupleId(id), &mut run.undo).unwrap();
+                run.undo.clear();
+                run.model.remove(&id);
+            }
+        }
+        let hash = run.table.state_hash().unwrap();
+        let mut steps = 0;
+        while run.table.compact(100) == 100 {
+            assert_eq!(run.budget.used(), run.table.memory().total() as u64);
+            steps += 1;
+        }
+        assert!(steps > 0);
+        let freed = before - run.table.memory().rows;
+        println!("{bytes} bytes of rows of {before} removed, {freed} given back in {steps} steps");
+        // One in 32 may stay free, and an arena and a half of each size class.
+        assert!(freed + before / 32 + classes as usize * (3 << 20) > bytes, "{freed}");
+        assert_eq!(run.table.state_hash().unwrap(), hash);
+        compare(&run.table, &run.model);
+        for _ in 0..100 {
+            run.change(&mut rng, 0.6);
+            run.undo.clear();
+            run.table.compact(3);
+        }
+        compare(&run.table, &run.model);
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let mut definition =

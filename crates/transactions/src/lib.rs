@@ -16,7 +16,7 @@
 pub mod database;
 pub mod engine;
 
-pub use thermocline_durability::{Semantics, backup, check, disk, log, recovery, snapshot};
+pub use thermocline_durability::{Semantics, backup, blocks, check, disk, log, recovery, snapshot};
 pub use thermocline_machine::{self as machine, ids, interrupt, random};
 pub use thermocline_procedures as procedure;
 pub use thermocline_statements as sql;

@@ -18,6 +18,10 @@ pub enum Error {
     /// again over them too. Never seen by a user.
     #[error("the transaction needs rows of other partitions than its own")]
     OtherPartition(Box<[u32]>),
+    /// The transaction needs rows that are in blocks on disk, which their tables have noted: it is rolled back, and run
+    /// again when they are in memory. Never seen by a user.
+    #[error("the transaction needs rows that are not in memory")]
+    Evicted,
     /// The statement is right, but beyond the row engine's planner: the caller may run it in the analytic engine over a
     /// snapshot.
     #[error("not supported for row tables: {0}")]
@@ -238,7 +242,7 @@ impl Error {
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Raised(raised) => &raised.sqlstate,
-            Self::Retry(_) | Self::OtherPartition(_) => "40001",
+            Self::Retry(_) | Self::OtherPartition(_) | Self::Evicted => "40001",
             Self::Unsupported(_) => "0A000",
             Self::OutOfMemory(_) => "53200",
             Self::Cancelled(_) => "57014",
@@ -261,12 +265,12 @@ impl Error {
         }
     }
 
-    /// Adds the place in a procedure where the error arose, unless it has one or is [`Error::OtherPartition`].
+    /// Adds the place in a procedure where the error arose, unless it has one or the engine handles it: [`Error::OtherPartition`],
+    /// [`Error::Evicted`].
     #[must_use]
     pub fn in_procedure(self, procedure: &str, line: u32) -> Self {
         match self {
-            // The engine handles these by their variant.
-            Self::InProcedure(_) | Self::OtherPartition(_) => self,
+            Self::InProcedure(_) | Self::OtherPartition(_) | Self::Evicted => self,
             error => Self::InProcedure(Box::new(InProcedure { procedure: procedure.into(), line, error })),
         }
     }

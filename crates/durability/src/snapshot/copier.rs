@@ -164,17 +164,22 @@ impl Copier {
                 continue;
             };
             if !done {
-                let (table_id, image) = (copy.table, table.row(id)?.image());
-                bytes += image.len();
-                match copy.hidden(id) {
-                    None => state.push(table_id, id, image),
-                    Some(rows) => {
-                        let before = rows.memory_bytes();
-                        let chunk = rows.push(table_id, id, image, &mut Vec::new());
-                        let resized = rows.memory_bytes() != before;
-                        state.pushed(chunk, resized);
+                let table_id = copy.table;
+                partition.visit(table_id, id, &mut |row| {
+                    let image = row.image();
+                    bytes += image.len();
+                    let hidden = state.tables.front_mut().and_then(|copy| copy.hidden(id));
+                    match hidden {
+                        None => state.push(table_id, id, image),
+                        Some(rows) => {
+                            let before = rows.memory_bytes();
+                            let chunk = rows.push(table_id, id, image, &mut Vec::new());
+                            let resized = rows.memory_bytes() != before;
+                            state.pushed(chunk, resized);
+                        }
                     }
-                }
+                    Ok(())
+                })?;
             }
             left -= 1;
         }

@@ -8,6 +8,7 @@
 //! A partition runs one transaction at a time, so nothing in it is locked. A transaction over several partitions has
 //! all of them to itself; the engine decides where it runs.
 
+mod eviction;
 mod filling;
 mod participants;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]

@@ -13,7 +13,7 @@ use super::{Digest, Transaction};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{self, Budget, Build, Replaced, Table, TableLoad, TupleId};
+use crate::table::{self, Blocks, Budget, Build, Replaced, Table, TableLoad, TupleId};
 
 /// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
 /// has not reached the row yet needs its earlier image.
@@ -37,12 +37,16 @@ pub struct Partition {
     /// Number of partitions of the database.
     count: u32,
     /// By table number; `None` for an unused number.
-    tables: Vec<Option<Table>>,
+    pub(super) tables: Vec<Option<Table>>,
     budget: Arc<Budget>,
     seed: u64,
     pre_images: Vec<Box<dyn PreImages>>,
     /// Readers in progress.
     readers: Vec<SharedRead>,
+    /// Blocks of evicted rows; `None` if rows cannot be evicted.
+    pub(super) blocks: Option<Box<dyn Blocks>>,
+    /// Whether rows may be pinned.
+    pub(super) has_pinned: bool,
 }
 
 impl fmt::Debug for Partition {
@@ -58,7 +62,17 @@ impl Partition {
     /// Partition `id` of `count`, without tables. The seed decides where hashed keys are placed, which has no visible
     /// effect.
     pub fn new(id: PartitionId, count: u32, budget: Arc<Budget>, seed: u64) -> Self {
-        Self { id, count, tables: Vec::new(), budget, seed, pre_images: Vec::new(), readers: Vec::new() }
+        Self {
+            id,
+            count,
+            tables: Vec::new(),
+            budget,
+            seed,
+            pre_images: Vec::new(),
+            readers: Vec::new(),
+            blocks: None,
+            has_pinned: false,
+        }
     }
 
     /// Its number.
@@ -101,6 +115,19 @@ impl Partition {
     /// All tables, mutably.
     pub(super) fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
         self.tables.iter_mut().flatten()
+    }
+
+    /// Moves up to `rows` rows together, so that memory that deleted rows have left in many places is given back. Returns
+    /// whether there is more to move. Nothing that can be observed changes but [memory](Table::memory).
+    pub fn compact(&mut self, rows: usize) -> bool {
+        let mut left = rows;
+        for table in self.tables_mut() {
+            left -= table.compact(left);
+            if left == 0 {
+                return true;
+            }
+        }
+        false
     }
 
     /// Adds a row; see [`Table::insert`].
@@ -304,7 +331,8 @@ impl Partition {
 
     /// Begins to build an index or column for a definition, in steps.
     pub fn begin_build(&mut self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
-        self.table_mut(table)?.begin_build(build, change)
+        // From then on, the build keeps them there.
+        self.with_all_rows(table, |partition| partition.table_mut(table)?.begin_build(build, change))
     }
 
     /// An error unless the build for the definition is complete here and the rows satisfy it.
@@ -337,6 +365,7 @@ impl Partition {
             Change::CreateTable(definition) => self.create_table(definition),
             Change::DropTable(definition) => {
                 self.readers.iter().for_each(|reader| reader.lock().dropped(definition));
+                self.release_table(definition.id);
                 if let Some(table) = self.tables.get_mut(definition.id.0 as usize) {
                     *table = None;
                 }
@@ -350,14 +379,14 @@ impl Partition {
                 let definition = table.index(*index);
                 let definition =
                     definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
-                self.table_mut(table.id)?.add_index_unless(Arc::clone(table), definition, stopped)
+                self.rewrite(table.id, |table_here| table_here.add_index_unless(Arc::clone(table), definition, stopped))
             }
             Change::DropIndex { table, index } => {
                 self.table_mut(table.id)?.drop_index(Arc::clone(table), *index);
                 Ok(())
             }
             Change::AddColumn { table, fill } => {
-                self.table_mut(table.id)?.change_columns_unless(Arc::clone(table), fill, stopped)
+                self.rewrite(table.id, |table_here| table_here.change_columns_unless(Arc::clone(table), fill, stopped))
             }
             Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
         }
@@ -397,26 +426,26 @@ impl Partition {
 
     /// Hash of all rows of each table.
     pub fn state_hashes(&self) -> Result<BTreeMap<TableId, u64>> {
-        self.tables().map(|table| Ok((table.definition().id, table.state_hash()?))).collect()
+        self.tables().map(|table| Ok((table.definition().id, table.state_hash_with(self.blocks())?))).collect()
     }
 
     /// Checks the invariants of all tables, and that every row belongs to this partition.
     pub fn check(&self) -> Result<()> {
         for table in self.tables() {
-            table.check()?;
+            table.check_with(self.blocks())?;
             let Some(column) = table.definition().partition_by else { continue };
             let hidden = table.loads().flat_map(|(_, ids)| ids.iter());
             for id in table.scan().chain(hidden) {
-                if !self.owns(PartitionHash::of(table.row(id)?.value(column))) {
-                    let name = &table.definition().name;
-                    return Err(Error::Corrupt(
-                        format!(
-                            "row {} of table \"{name}\" is in partition {}, where it does not belong",
-                            id.0, self.id.0
-                        )
-                        .into(),
-                    ));
-                }
+                table.visit(id, self.blocks(), &mut |row| {
+                    if self.owns(PartitionHash::of(row.value(column))) {
+                        return Ok(());
+                    }
+                    let (name, here) = (&table.definition().name, self.id.0);
+                    Err(Error::corrupt(format_args!(
+                        "row {} of table \"{name}\" is in partition {here}, where it does not belong",
+                        id.0
+                    )))
+                })?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Slots of one size, in arenas that go when they become empty.
+//! Slots of one size, in arenas that go when they become empty; the emptiest can be drained into the others.
 
 use std::ops::Range;
 
@@ -17,6 +17,10 @@ const NONE: u32 = u32::MAX;
 /// Bytes of the link that a free slot holds.
 pub(super) const SLOT_BYTES_MIN: usize = 8;
 
+/// Share of all slots that may stay free, beside those of an arena, before an arena is drained: 1 in this many. With
+/// fewer, the next insertions would need the arena back.
+const FREE_SHARE: usize = 32;
+
 /// Slots of one size, in arenas.
 ///
 /// ```text
@@ -28,9 +32,9 @@ pub(super) const SLOT_BYTES_MIN: usize = 8;
 /// ```
 ///
 /// Invariants: an arena's slots are live, on its free list, or at or after `fresh`; an arena is in `open` exactly if it
-/// has a free or fresh slot; at most one arena without live slots has bytes: the one that was the only open one when it
-/// became empty; without any live slot there is no arena. A slot number stays valid until it is freed, regardless of
-/// growth.
+/// has a free or fresh slot and is not being drained; at most one arena without live slots has bytes: the one that was the only open one when it
+/// became empty; without any live slot there is no arena. A slot number stays valid until it is freed or
+/// [drained](Slots::drain), regardless of growth.
 #[derive(Debug)]
 pub struct Slots {
     slot_bytes: usize,
@@ -42,8 +46,28 @@ pub struct Slots {
     open: Vec<u32>,
     /// Arenas without bytes.
     dropped: Vec<u32>,
+    draining: Option<Draining>,
     live: usize,
     bytes: usize,
+}
+
+/// The arena whose slots are moved to others.
+#[derive(Debug)]
+struct Draining {
+    arena: u32,
+    /// The slot to look at next.
+    next: u32,
+    /// Its slots that are free, as bits.
+    free: Vec<u64>,
+}
+
+/// A slot that was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Its number before.
+    pub from: u32,
+    /// Its number now.
+    pub to: u32,
 }
 
 #[derive(Debug)]
@@ -62,6 +86,12 @@ impl Arena {
     fn empty() -> Self {
         Self { bytes: Region::empty(), slots: 0, fresh: 0, free: NONE, live: 0, open: false }
     }
+
+    /// The slot that follows a free one on the free list.
+    fn next_free(&self, slot: u32, slot_bytes: usize) -> u32 {
+        let link = self.bytes.get(slot as usize * slot_bytes..).and_then(|bytes| bytes.first_chunk());
+        link.map_or(NONE, |link| u32::from_le_bytes(*link))
+    }
 }
 
 impl Slots {
@@ -70,7 +100,17 @@ impl Slots {
         let slot_bytes = slot_bytes.clamp(SLOT_BYTES_MIN, ARENA_BYTES);
         let whole = (ARENA_BYTES / slot_bytes) as u32;
         let shift = whole.next_power_of_two().ilog2();
-        Self { slot_bytes, whole, shift, arenas: Vec::new(), open: Vec::new(), dropped: Vec::new(), live: 0, bytes: 0 }
+        Self {
+            slot_bytes,
+            whole,
+            shift,
+            arenas: Vec::new(),
+            open: Vec::new(),
+            dropped: Vec::new(),
+            draining: None,
+            live: 0,
+            bytes: 0,
+        }
     }
 
     /// Bytes of a slot.
@@ -128,6 +168,9 @@ impl Slots {
 
     /// Allocates a slot, whose bytes are left over from earlier uses.
     pub fn allocate(&mut self, budget: &Budget, growth: Growth) -> Result<u32, Full> {
+        if self.open.is_empty() {
+            self.stop_draining();
+        }
         let number = match self.open.last() {
             Some(number) => *number,
             None => self.make_room(budget, growth)?,
@@ -140,12 +183,7 @@ impl Slots {
             arena.fresh - 1
         } else {
             let slot = arena.free;
-            let at = slot as usize * slot_bytes;
-            arena.free = arena
-                .bytes
-                .get(at..)
-                .and_then(|bytes| bytes.first_chunk())
-                .map_or(NONE, |link| u32::from_le_bytes(*link));
+            arena.free = arena.next_free(slot, slot_bytes);
             slot
         };
         arena.live += 1;
@@ -212,6 +250,11 @@ impl Slots {
         arena.free = (at / slot_bytes) as u32;
         arena.live -= 1;
         self.live -= 1;
+        let draining = self.draining.as_mut().filter(|draining| draining.arena as usize == number);
+        let is_draining = draining.is_some();
+        if let Some(draining) = draining {
+            draining.set_free((at / slot_bytes) as u32);
+        }
         if !arena.open {
             arena.open = true;
             self.open.push(number as u32);
@@ -220,17 +263,124 @@ impl Slots {
             self.arenas.clear();
             self.open.clear();
             self.dropped.clear();
+            self.draining = None;
             budget.resize(self.bytes, 0);
             self.bytes = 0;
-        } else if arena.live == 0 && self.open.len() > 1 {
+        } else if arena.live == 0 && (is_draining || self.open.len() > 1) {
             // Keeps the only open arena, so that inserting and deleting one row repeatedly does not allocate each time.
-            let before = arena.bytes.len();
-            *arena = Arena::empty();
             self.open.retain(|open| *open != number as u32);
-            self.dropped.push(number as u32);
-            self.bytes -= before;
-            budget.resize(before, 0);
+            self.draining = self.draining.take().filter(|_| !is_draining);
+            self.drop_arena(number as u32, budget);
         }
+    }
+
+    /// Gives back the bytes of an arena without live slots that is neither open nor drained any more.
+    fn drop_arena(&mut self, number: u32, budget: &Budget) {
+        let Some(arena) = self.arenas.get_mut(number as usize) else { return };
+        let before = arena.bytes.len();
+        *arena = Arena::empty();
+        self.dropped.push(number);
+        self.bytes -= before;
+        budget.resize(before, 0);
+    }
+
+    /// Moves one slot of the emptiest arena to another, so that it can go in the end; `None` if that would free nothing
+    /// worth having: if fewer slots are free than an arena has, and one in [`FREE_SHARE`] of all. Never grows.
+    ///
+    /// Whoever refers to the slot has to refer to its new number before the next call of any method.
+    pub fn drain(&mut self, budget: &Budget) -> Option<Moved> {
+        if self.draining.is_none() {
+            self.start_draining(budget)?;
+        }
+        let Draining { arena, .. } = self.draining.as_ref()?;
+        let arena = *arena;
+        let slots = self.arenas.get(arena as usize)?.fresh;
+        let Some(slot) = self.draining.as_mut()?.next_live(slots) else {
+            self.stop_draining();
+            return None;
+        };
+        if self.open.is_empty() {
+            self.stop_draining();
+            return None;
+        }
+        let from = arena << self.shift | slot;
+        let to = self.allocate(budget, Growth::Asked).ok()?;
+        self.copy(from, to)?;
+        self.free(from, budget);
+        Some(Moved { from, to })
+    }
+
+    /// Whether as many slots are free as it takes to drain an arena.
+    fn is_sparse(&self) -> bool {
+        let whole = self.whole as usize;
+        let arenas = self.arenas.len() - self.dropped.len();
+        arenas > 1 && arenas * whole - self.live > whole + arenas * whole / FREE_SHARE
+    }
+
+    /// Chooses the emptiest arena, and lets the fullest ones be filled first.
+    fn start_draining(&mut self, budget: &Budget) -> Option<()> {
+        if !self.is_sparse() {
+            return None;
+        }
+        let live = |number: &u32| self.arenas.get(*number as usize).map_or(0, |arena| arena.live);
+        self.open.sort_by_key(live);
+        let (emptiest, others) = self.open.split_first()?;
+        if others.is_empty() {
+            return None;
+        }
+        let number = *emptiest;
+        self.open.remove(0);
+        let arena = self.arenas.get(number as usize)?;
+        if arena.live == 0 {
+            self.drop_arena(number, budget);
+            return self.start_draining(budget);
+        }
+        let mut draining = Draining::new(number, arena.fresh);
+        let mut free = arena.free;
+        while free != NONE {
+            draining.set_free(free);
+            free = arena.next_free(free, self.slot_bytes);
+        }
+        self.draining = Some(draining);
+        Some(())
+    }
+
+    /// Leaves the arena that is being drained as it is.
+    fn stop_draining(&mut self) {
+        if let Some(Draining { arena, .. }) = self.draining.take() {
+            self.open.push(arena);
+        }
+    }
+
+    /// Copies the bytes of a slot to one of another arena.
+    fn copy(&mut self, from: u32, to: u32) -> Option<()> {
+        let ((from, at), (to, to_at)) = (self.place(from), self.place(to));
+        let [from, to] = self.arenas.get_disjoint_mut([from, to]).ok()?;
+        let bytes = from.bytes.get(at..at + self.slot_bytes)?;
+        to.bytes.get_mut(to_at..to_at + self.slot_bytes)?.copy_from_slice(bytes);
+        Some(())
+    }
+}
+
+impl Draining {
+    fn new(arena: u32, slots: u32) -> Self {
+        Self { arena, next: 0, free: vec![0; slots.div_ceil(u64::BITS) as usize] }
+    }
+
+    fn set_free(&mut self, slot: u32) {
+        if let Some(bits) = self.free.get_mut((slot / u64::BITS) as usize) {
+            *bits |= 1 << (slot % u64::BITS);
+        }
+    }
+
+    /// The next live one of the first `slots` slots.
+    fn next_live(&mut self, slots: u32) -> Option<u32> {
+        let free = |slot: u32| {
+            self.free.get((slot / u64::BITS) as usize).is_none_or(|bits| bits >> (slot % u64::BITS) & 1 == 1)
+        };
+        let live = (self.next..slots).find(|slot| !free(*slot))?;
+        self.next = live + 1;
+        Some(live)
     }
 }
 
@@ -262,6 +412,11 @@ mod tests {
                     model.remove(&slot);
                     slots.free(slot, &budget);
                 }
+                while rng.random_bool(0.6) {
+                    let Some(Moved { from, to }) = slots.drain(&budget) else { break };
+                    let fill = model.remove(&from).expect("only live slots are moved");
+                    assert!(model.insert(to, fill).is_none(), "slot {to} handed out twice");
+                }
                 assert_eq!(budget.used(), slots.bytes() as u64);
                 assert_eq!(slots.live(), model.len());
             }
@@ -273,6 +428,41 @@ mod tests {
             }
             assert_eq!(slots.bytes(), 0);
             assert_eq!(budget.used(), 0);
+        }
+    }
+
+    #[test]
+    fn freeing_any_tenth_of_the_slots_frees_a_tenth_of_the_bytes() {
+        for (size, share) in [(1000, 0.1), (1000, 0.7), (24, 0.2), (300_000, 0.5)] {
+            let (budget, mut rng) = (Budget::unlimited(), StdRng::seed_from_u64(size as u64));
+            let mut slots = Slots::new(size);
+            let taken = (0..64 * ARENA_BYTES / size).map(|_| slots.allocate(&budget, Growth::Asked).unwrap());
+            let mut model: BTreeMap<u32, u8> = taken.map(|slot| (slot, slot as u8)).collect();
+            model.iter().for_each(|(slot, fill)| slots.get_mut(*slot).unwrap().fill(*fill));
+            let before = slots.bytes();
+            assert_eq!(slots.drain(&budget), None, "nothing is free");
+            model.retain(|slot, _| {
+                let stays = !rng.random_bool(share);
+                if !stays {
+                    slots.free(*slot, &budget);
+                }
+                stays
+            });
+            let mut moves = 0;
+            while let Some(Moved { from, to }) = slots.drain(&budget) {
+                let fill = model.remove(&from).unwrap();
+                assert!(model.insert(to, fill).is_none(), "slot {to} handed out twice");
+                moves += 1;
+            }
+            assert!(model.iter().all(|(slot, fill)| slots.get(*slot).unwrap().iter().all(|byte| byte == fill)));
+            assert!(moves <= slots.live(), "no slot is moved twice");
+            let allowed = before as f64 * (1.0 - share + 0.01) + before as f64 / FREE_SHARE as f64;
+            assert!(
+                slots.bytes() as f64 <= allowed + 2.0 * ARENA_BYTES as f64,
+                "{size}: {} of {before}",
+                slots.bytes()
+            );
+            assert_eq!(budget.used(), slots.bytes() as u64);
         }
     }
 

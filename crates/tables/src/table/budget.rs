@@ -142,6 +142,16 @@ impl Budget {
         self.check_with(bytes, working.saturating_add(reserve / 2).max(reserve))
     }
 
+    /// Bytes of tables that should go, so that a thirty-second of the limit stays free beyond the reserve, or what
+    /// tables grow by; 0 if it is free.
+    pub fn pressure(&self) -> u64 {
+        /// Two arenas.
+        const FREE_MIN: u64 = 4 << 20;
+        let (working, reserve, limit) = (self.working_total(), self.reserve(), self.limit());
+        let besides = working.saturating_add(reserve / 2).max(reserve).saturating_add((limit / 32).max(FREE_MIN));
+        self.used().saturating_add(besides).saturating_sub(limit)
+    }
+
     /// Checks for room for `bytes` more of working memory.
     pub fn check_working(&self, bytes: usize) -> Result<(), Full> {
         self.check_with(bytes, self.working_total())

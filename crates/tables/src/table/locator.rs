@@ -12,7 +12,7 @@ const CHUNK: usize = 1 << 18;
 /// ```text
 /// 63 62                    32 31                    0
 ///  0 | item: class, length, slot                    |   live
-///  1 | block (31)            | ordinal (32)         |   evicted
+///  1 | block (31)            | offset (32)          |   evicted
 /// ```
 ///
 /// Indexes hold tuple ids, so evicting, restoring or moving a row changes only its locator.
@@ -21,12 +21,25 @@ pub enum Locator {
     /// In memory, in the table's slabs.
     Live(Item),
     /// In a block of the block store.
-    Evicted {
-        /// Number of the block, below 2^31.
-        block: u32,
-        /// Position of the row in the block.
-        ordinal: u32,
-    },
+    Evicted(BlockPlace),
+}
+
+/// Number of a block within its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockNumber(pub u32);
+
+impl BlockNumber {
+    /// The largest number: locators use the highest bit.
+    pub const MAX: Self = Self((1 << 31) - 1);
+}
+
+/// Place of a row in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockPlace {
+    /// The block.
+    pub block: BlockNumber,
+    /// Bytes before the row's record there, so that it can be read without the rest of the block.
+    pub offset: u32,
 }
 
 const EVICTED: u64 = 1 << 63;
@@ -35,7 +48,7 @@ impl Locator {
     fn bits(self) -> u64 {
         match self {
             Self::Live(item) => item.bits(),
-            Self::Evicted { block, ordinal } => EVICTED | u64::from(block) << 32 | u64::from(ordinal),
+            Self::Evicted(BlockPlace { block, offset }) => EVICTED | u64::from(block.0) << 32 | u64::from(offset),
         }
     }
 
@@ -43,7 +56,8 @@ impl Locator {
         if bits & EVICTED == 0 {
             return Self::Live(Item::from_bits(bits));
         }
-        Self::Evicted { block: (bits >> 32) as u32 & (u32::MAX >> 1), ordinal: bits as u32 }
+        let block = BlockNumber((bits >> 32) as u32 & BlockNumber::MAX.0);
+        Self::Evicted(BlockPlace { block, offset: bits as u32 })
     }
 }
 
@@ -132,7 +146,7 @@ mod tests {
         let budget = Budget::unlimited();
         let mut locators = Locators::new();
         let item = Item::from_bits(0x1234_5678_9abc_def0);
-        let evicted = Locator::Evicted { block: (1 << 31) - 1, ordinal: 77 };
+        let evicted = Locator::Evicted(BlockPlace { block: BlockNumber::MAX, offset: 77 });
         for id in [0, 1, 31, 32, 1000, CHUNK as u32, 3 * CHUNK as u32 + 5] {
             locators.reserve(TupleId(id), &budget, Growth::Asked).unwrap();
             locators.set(TupleId(id), if id % 2 == 0 { Locator::Live(item) } else { evicted });

@@ -10,6 +10,7 @@
 //! figure 11b).
 
 mod arena;
+mod blocks;
 mod budget;
 mod building;
 mod charge;
@@ -24,6 +25,7 @@ mod locator;
 mod patch;
 mod region;
 mod row;
+mod row_bits;
 mod scan_frontier;
 mod slab;
 mod statement_memory;
@@ -32,6 +34,7 @@ mod table;
 mod tuple_ids;
 mod undo;
 
+pub use blocks::Blocks;
 pub use budget::{Budget, Full, Reach, Working};
 pub use charge::{Charge, allocated};
 pub use digest::Digest;
@@ -41,6 +44,7 @@ pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
 pub use layout::Layout;
 pub use loads::TableLoad;
+pub use locator::{BlockNumber, BlockPlace};
 pub use patch::Patch;
 pub use row::Row;
 pub use statement_memory::{StatementMemory, Structure, out_of_memory};

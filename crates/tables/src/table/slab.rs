@@ -1,6 +1,6 @@
 //! Byte strings of any size, in slots of size classes.
 
-use super::arena::{ARENA_BYTES, SLOT_BYTES_MIN, Slots};
+use super::arena::{ARENA_BYTES, Moved, SLOT_BYTES_MIN, Slots};
 use super::budget::{Budget, Full, Growth};
 
 /// Classes below this size are multiples of [`STEP`]; above it there are eight to each doubling.
@@ -58,6 +58,11 @@ impl Item {
         self.class() == other.class() && self.slot() == other.slot()
     }
 
+    /// The same bytes in another slot of its class.
+    pub fn at(self, slot: u32) -> Self {
+        Self(self.0 & !u64::from(u32::MAX) | u64::from(slot))
+    }
+
     /// Bytes of the item.
     pub fn len(self) -> usize {
         (self.0 >> SLOT_BITS) as usize & ((1 << LENGTH_BITS) - 1)
@@ -73,6 +78,8 @@ impl Item {
 pub struct Slabs {
     classes: Vec<Slots>,
     exact: Option<usize>,
+    /// Bytes freed since no class was sparse.
+    freed: usize,
 }
 
 #[inline]
@@ -98,12 +105,12 @@ fn class_bytes(class: usize) -> usize {
 impl Slabs {
     /// Slabs for items of many sizes.
     pub fn new() -> Self {
-        Self { classes: Vec::new(), exact: None }
+        Self { classes: Vec::new(), exact: None, freed: 0 }
     }
 
     /// Slabs for items that all have `length` bytes.
     pub fn of_length(length: usize) -> Self {
-        Self { classes: vec![Slots::new(length)], exact: Some(length) }
+        Self { classes: vec![Slots::new(length)], exact: Some(length), freed: 0 }
     }
 
     /// Bytes that all classes take.
@@ -151,10 +158,27 @@ impl Slabs {
         (self.exact.is_none() && class_of(length) == item.class()).then(|| Item::new(item.class(), length, item.slot()))
     }
 
+    /// Moves one item out of a sparse arena, as [`Slots::drain`] does; returns its first `N` bytes, by which its owner
+    /// finds it, and its new slot. `None` if all arenas are about full, or hold nothing.
+    pub fn drain<const N: usize>(&mut self, budget: &Budget) -> Option<([u8; N], u32)> {
+        if self.freed < ARENA_BYTES {
+            return None;
+        }
+        let drained = self.classes.iter_mut().find_map(|slots| {
+            let Moved { to, .. } = slots.drain(budget)?;
+            Some((*slots.get(to)?.first_chunk()?, to))
+        });
+        if drained.is_none() {
+            self.freed = 0;
+        }
+        drained
+    }
+
     /// Frees an item.
     pub fn free(&mut self, item: Item, budget: &Budget) {
         if let Some(slots) = self.classes.get_mut(item.class()) {
             slots.free(item.slot(), budget);
+            self.freed = self.freed.saturating_add(slots.slot_bytes());
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Rows and indexes of one table in one partition.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thermocline_machine::ids::LoadId;
 use thermocline_types::{Class, Error, Result, ValueRef};
 
@@ -15,6 +17,7 @@ use super::loads::Loads;
 use super::locator::{Locator, Locators};
 use super::patch::{IntegerPlace, Patch};
 use super::row::Row;
+use super::row_bits::RowBits;
 use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
 use super::undo::Undo;
@@ -22,6 +25,7 @@ use crate::schema::{IndexId, TableDefinition, TableId};
 
 mod ahead;
 mod building;
+mod eviction;
 mod filling;
 mod loading;
 mod reshape;
@@ -62,6 +66,19 @@ pub struct Table {
     /// An incomplete index or set of rows, not yet part of the table; `None` without a build.
     building: Option<Box<Building>>,
     loads: Loads,
+    /// Rows that were read since the search for cold ones passed them last.
+    accessed: RowBits,
+    /// Where that search goes on.
+    hand: TupleId,
+    /// Rows in blocks, and their number.
+    evicted_ids: RowBits,
+    evicted: usize,
+    /// Those of them that transactions have needed.
+    wanted: Mutex<Vec<TupleId>>,
+    /// Rows that stay in memory until a transaction is over: it has needed or changed them.
+    pinned: BTreeSet<TupleId>,
+    /// Whether no row may be evicted.
+    held: bool,
     budget: Arc<Budget>,
     seed: u64,
     scratch: Scratch,
@@ -123,6 +140,13 @@ impl Table {
             indexes,
             building: None,
             loads: Loads::default(),
+            accessed: RowBits::default(),
+            hand: TupleId(0),
+            evicted_ids: RowBits::default(),
+            evicted: 0,
+            wanted: Mutex::default(),
+            pinned: BTreeSet::new(),
+            held: false,
             budget,
             seed,
             scratch: Scratch::default(),
@@ -154,12 +178,17 @@ impl Table {
         let (index, rows, locators) = building.unwrap_or_default();
         TableMemory {
             rows: self.rows.bytes() + rows,
-            locators: self.locators.bytes() + locators + self.ids.bytes() + self.loads.bytes(),
+            locators: self.locators.bytes()
+                + locators
+                + self.ids.bytes()
+                + self.loads.bytes()
+                + self.accessed.bytes()
+                + self.evicted_ids.bytes(),
             indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),
         }
     }
 
-    /// The row with this id.
+    /// The row with this id. [`Error::Evicted`] if it is in a block.
     #[inline]
     pub fn row(&self, id: TupleId) -> Result<Row<'_>> {
         self.get(id)?.ok_or_else(|| self.no_row(id))
@@ -172,6 +201,7 @@ impl Table {
             return Ok(None);
         }
         let image = self.rows.get_from(self.item(id)?, HEADER_BYTES);
+        self.accessed.set(id);
         Ok(Some(Row::new(&self.layout, image.ok_or_else(|| self.no_row(id))?)))
     }
 
@@ -179,10 +209,7 @@ impl Table {
     fn item(&self, id: TupleId) -> Result<Item> {
         match self.locators.get(id) {
             Some(Locator::Live(item)) => Ok(item),
-            Some(Locator::Evicted { block, ordinal }) => Err(Error::internal(format_args!(
-                "row {} of table \"{}\" is in block {block}, {ordinal}, and nothing can bring it back",
-                id.0, self.definition.name
-            ))),
+            Some(Locator::Evicted(_)) => Err(self.want(id)),
             None => Err(self.no_row(id)),
         }
     }
@@ -338,7 +365,9 @@ impl Table {
         if !self.ids.contains(id) {
             return Err(self.no_row(id));
         }
-        Ok(Place { id, item: self.item(id)? })
+        let item = self.item(id)?;
+        self.accessed.set(id);
+        Ok(Place { id, item })
     }
 
     /// The row in a place.
@@ -607,6 +636,21 @@ impl Table {
         self.ids.release(id);
         self.loads.release(id);
         Ok(())
+    }
+}
+
+impl Table {
+    /// Moves up to `rows` rows together, so that sparse arenas become empty and go; returns how many were moved: fewer
+    /// once about as many bytes are taken as rows have.
+    pub fn compact(&mut self, rows: usize) -> usize {
+        for moved in 0..rows {
+            let Some((header, slot)) = self.rows.drain::<HEADER_BYTES>(&self.budget) else { return moved };
+            let id = TupleId(u64::from_le_bytes(header) as u32);
+            if let Some(Locator::Live(item)) = self.locators.get(id) {
+                self.locators.set(id, Locator::Live(item.at(slot)));
+            }
+        }
+        rows
     }
 }
 

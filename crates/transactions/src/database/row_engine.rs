@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_durability::backup::backup;
+use thermocline_durability::blocks::BlockStore;
 use thermocline_durability::disk::{DirectoryLock, Disk, EmptyDisk};
 use thermocline_durability::log::{Collector, Control, LogExtent, LogThread, Writer};
 use thermocline_durability::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
@@ -104,7 +105,7 @@ impl RowEngine {
     /// Reads the state and starts the threads.
     pub(super) fn opened(opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
         let Opening { disk, settings, lock, plan, procedures } = opening;
-        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
+        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, eviction, .. } = settings;
         let Settings { results_bytes_max, idle_timeout, statement_timeout, query_rows_max, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
         let Settings { log: log_settings, snapshots, durable, limits, seed, clock, .. } = settings;
@@ -123,8 +124,16 @@ impl RowEngine {
         let (mut rebuilt, recovered) = recover_planned(&plan, &*disk, rebuild, progress)?;
         let unfinished = rebuilt.take_back_loads()?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
+        let eviction = eviction.filter(|_| durable && recovered.read_only.is_none());
+        if durable && recovered.read_only.is_none() {
+            BlockStore::clear(&*disk)?;
+        }
         for member in &mut members {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
+            if let Some(blocks) = eviction {
+                let blocks = BlockStore::new(Arc::clone(&disk), identity.database, member.partition.id(), blocks);
+                member.partition.set_blocks(Box::new(blocks));
+            }
         }
         set_limit(&budget, memory_bytes_max);
         let read_only = recovered.read_only.clone();

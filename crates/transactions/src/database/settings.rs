@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use thermocline_durability::blocks::BlockStoreSettings;
 use thermocline_durability::log::LogSettings;
 use thermocline_machine::ids::Micros;
 use thermocline_procedures::{Limits, Registration};
@@ -22,6 +23,9 @@ pub struct Settings {
     /// Bytes for rows, indexes and locators together with all [`Working`](thermocline_tables::table::Working) memory.
     /// Tables leave a sixteenth of it, at most 256 MiB, to the latter.
     pub memory_bytes_max: u64,
+    /// Blocks for rows that are evicted where tables would exceed the memory; `None` to refuse what does not fit. Recovery
+    /// still brings all rows into memory before it evicts any, so that a database needs memory for all of them to open.
+    pub eviction: Option<BlockStoreSettings>,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
     /// Maximum requests that wait for a partition; more are refused with 40001.
@@ -64,6 +68,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("partitions", &self.partitions)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("eviction", &self.eviction)
             .field("log", &self.log)
             .field("durable", &self.durable)
             .field("snapshots", &self.snapshots)
@@ -80,6 +85,7 @@ impl Default for Settings {
             partitions: 1,
             repartition: false,
             memory_bytes_max: 1 << 30,
+            eviction: None,
             undo_bytes_max: 64 << 20,
             queue_length: 4096,
             results_bytes_max: 64 << 20,

@@ -8,6 +8,7 @@ use thermocline_machine::caught;
 use thermocline_machine::ids::{Micros, PartitionId, TransactionId};
 use thermocline_machine::interrupt::Interrupt;
 use thermocline_tables::partition::{Digest, Head, Member, Participants, Scope};
+use thermocline_tables::schema::Change;
 use thermocline_tables::table::{Budget, Charge, HeapSize, Working, out_of_memory};
 use thermocline_types::{Error, Result, Value};
 
@@ -101,7 +102,92 @@ impl Executor {
 /// Runs a transaction over these partitions, keeps or undoes its changes, and appends its record to the batch. Charges
 /// its result to `results`; without memory for it the transaction fails, which is impossible once its record is
 /// written.
+///
+/// If it needs evicted rows, it is undone, and run again with the same head when they are back; if there is no memory for
+/// its changes, others are evicted.
 pub(super) fn run_all<P: Program + ?Sized>(
+    members: &mut [Member],
+    head: Head,
+    program: &P,
+    arguments: &[Value],
+    batch: &mut Batch,
+    interrupt: Option<&Arc<Interrupt>>,
+    mut results: Option<&mut Charge>,
+) -> Ran<P::Outcome> {
+    let mut stopped = Ok(());
+    loop {
+        let ran = match stopped {
+            Ok(()) => run_once(members, head, program, arguments, batch, interrupt, results.as_deref_mut()),
+            Err(error) => Ran::Done(Err(error)),
+        };
+        match &ran {
+            Ran::Done(Err(Error::Evicted)) => stopped = bring_back(members),
+            Ran::Done(Err(Error::OutOfMemory(_))) => match make_room(members) {
+                Ok(true) => stopped = Ok(()),
+                Ok(false) => return over(members, ran),
+                // It says why memory stays full.
+                Err(error) => return over(members, Ran::Done(Err(error))),
+            },
+            _ => return over(members, ran),
+        }
+        if let Some(interrupt) = interrupt {
+            stopped = stopped.and_then(|()| interrupt.check());
+        }
+    }
+}
+
+/// The outcome of a transaction that is over.
+fn over<O>(members: &mut [Member], ran: Ran<O>) -> Ran<O> {
+    members.iter_mut().for_each(|member| member.partition.unpin());
+    ran
+}
+
+/// Brings back the rows that their transaction has needed in these partitions.
+pub(super) fn bring_back(members: &mut [Member]) -> Result<()> {
+    members
+        .iter_mut()
+        .map(Member::split)
+        .try_for_each(|(partition, transaction)| partition.bring_back_wanted(transaction))
+}
+
+/// Gives back memory of the tables of these partitions, if it is that which is full and a row can be evicted; says whether
+/// it did.
+pub(super) fn make_room(members: &mut [Member]) -> Result<bool> {
+    for member in members {
+        if member.partition.budget().pressure() > 0 && member.partition.make_room()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Applies a change of the schema in one of these partitions, evicting rows in all of them where it finds no memory.
+///
+/// # Errors
+/// As of [`Partition::define_unless`](thermocline_tables::partition::Partition::define_unless).
+pub(super) fn define(
+    members: &mut [Member],
+    number: usize,
+    change: &Change,
+    stopped: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    loop {
+        let Some(member) = members.get_mut(number) else { return Ok(()) };
+        match member.partition.define_unless(change, stopped) {
+            Err(Error::OutOfMemory(why)) => {
+                // Those of this partition had their turn.
+                let others = members.iter_mut().enumerate().filter(|(other, _)| *other != number);
+                let mut others = others.map(|(_, member)| std::slice::from_mut(member));
+                if !others.try_fold(false, |made, other| Ok::<_, Error>(made || make_room(other)?))? {
+                    return Err(Error::OutOfMemory(why));
+                }
+            }
+            done => return done,
+        }
+    }
+}
+
+fn run_once<P: Program + ?Sized>(
     members: &mut [Member],
     head: Head,
     program: &P,
@@ -137,7 +223,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
                 (Err(broken), _) => Ran::Broken(broken),
                 (Ok(()), Error::OtherPartition(wanted)) => Ran::OtherPartition(wanted),
                 (Ok(()), error) => {
-                    if let Some(results) = &mut results {
+                    if let Some(results) = results.as_mut().filter(|_| error != Error::Evicted) {
                         // An error is small, and its charge cannot be refused.
                         results.settle(reply_bytes::<P::Outcome>(Err(&error)));
                     }

@@ -9,6 +9,7 @@ use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{Build, BuildStep};
 use thermocline_types::Result;
 
+use super::executor;
 use super::handle::Handle;
 use super::program::Program;
 
@@ -62,6 +63,8 @@ impl<P: Program + ?Sized> Filling<P> {
                 let (table, rows, build) = (self.table, self.rows, Arc::clone(&self.build));
                 let place = slot_of(&self.stepped);
                 let step = self.handle.start_visit_in(place, PartitionId(number), move |member| {
+                    // A step that finds no memory cannot be repeated.
+                    while executor::make_room(std::slice::from_mut(member))? {}
                     member.partition.table_mut(table)?.build_step(&build, rows)
                 })?;
                 *part = Part::Asked(step);

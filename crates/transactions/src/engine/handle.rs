@@ -12,7 +12,7 @@ use thermocline_tables::table::{Build, Replaced, TableLoad};
 use thermocline_types::{Error, Result};
 
 use super::exclusive::Exclusive;
-use super::executor::with_log_head;
+use super::executor::{self, with_log_head};
 use super::filling::Filling;
 use super::program::Program;
 use super::shared::{Item, Shared, Visit};
@@ -219,8 +219,7 @@ impl<P: Program + ?Sized> Handle<P> {
                 return Ok(Err(error));
             }
             for number in 0..members.len() {
-                let Some(member) = members.get_mut(number) else { continue };
-                if let Err(error) = member.partition.define_unless(&change, &stopped) {
+                if let Err(error) = executor::define(members, number, &change, &stopped) {
                     // Partitions with different schemas cannot go on.
                     members
                         .iter_mut()

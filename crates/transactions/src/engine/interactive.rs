@@ -168,6 +168,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.members = members;
         match done {
             Ok(Ok(done)) => {
+                self.members.iter_mut().for_each(|member| member.partition.unpin());
                 self.put_back();
                 Step::Over(Ok(done))
             }
@@ -177,6 +178,16 @@ impl<P: Program + ?Sized> Interactive<P> {
                     return Step::Over(Err(broken));
                 }
                 match self.widen(&wanted) {
+                    Ok(()) => Step::Go,
+                    Err(error) => {
+                        self.fail();
+                        Step::Over(Err(error))
+                    }
+                }
+            }
+            Ok(Err(Error::Evicted)) => {
+                let undone = self.undo_to(&marks);
+                match undone.and_then(|()| executor::bring_back(&mut self.members)) {
                     Ok(()) => Step::Go,
                     Err(error) => {
                         self.fail();

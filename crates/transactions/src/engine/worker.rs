@@ -22,6 +22,10 @@ use super::shared::{Item, Job, JobPlace, Request, Shared};
 
 /// Bytes of records or results after which a partition hands them over.
 const BATCH_BYTES: usize = 1 << 20;
+/// Rows that a partition moves together between two batches of requests, and when it has nothing else to do: a few
+/// microseconds each, so that nobody waits for more than a few hundred.
+const COMPACT_ROWS_BUSY: usize = 16;
+const COMPACT_ROWS_IDLE: usize = 256;
 /// How long partitions that have met stay together before requests for a single one have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
@@ -267,6 +271,11 @@ impl<P: Program + ?Sized> Worker<P> {
         match queue.pop(&mut self.items, self.batch_items, kept_bytes) {
             Popped::Some => {
                 self.now = (self.shared.timestamps)();
+                self.relieve(COMPACT_ROWS_BUSY);
+                Step::Go
+            }
+            Popped::Nothing(_) if self.ahead.is_none() && self.relieve(COMPACT_ROWS_IDLE) => {
+                self.state = State::Take;
                 Step::Go
             }
             // Checked after the queue, whose event the last partition of the rendezvous advances.
@@ -282,6 +291,12 @@ impl<P: Program + ?Sized> Worker<P> {
                 Step::Go
             }
         }
+    }
+
+    /// Takes a step towards the memory limit, if it is near; returns whether there is more to do.
+    fn relieve(&mut self, rows: usize) -> bool {
+        // A block that cannot be written is tried again by the next transaction that needs the memory, which tells why.
+        self.executor.member.as_mut().is_some_and(|member| member.partition.relieve(rows).unwrap_or(false))
     }
 
     /// Whether to hand over records and results although more could run.

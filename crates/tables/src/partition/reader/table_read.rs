@@ -168,7 +168,7 @@ impl TableRead {
                     return sink.finish().map(|()| ReadStep::Done);
                 };
                 if !done {
-                    sink.row(table.row(id)?)?;
+                    table.visit(id, partition.blocks(), &mut |row| sink.row(row))?;
                     if sink.pauses() {
                         break;
                     }

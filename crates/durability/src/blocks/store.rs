@@ -1,0 +1,342 @@
+//! The blocks of one partition, in append-only segments.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use thermocline_machine::ids::{DatabaseId, PartitionId};
+use thermocline_tables::schema::TableId;
+use thermocline_tables::table::{BlockNumber, BlockPlace, Blocks, TupleId};
+use thermocline_types::{Class, Error, Result};
+
+use super::format::{BlockBuilder, NotARecord, PAGE_BYTES, Record, record, records, segment_header};
+use crate::disk::{AppendFile, Disk, ReadFile};
+
+/// First part of the names of all files of blocks.
+const PREFIX: &str = "blocks-";
+
+/// Sizes of a store's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockStoreSettings {
+    /// Bytes after which a segment is complete; it exceeds them by one block at most.
+    pub segment_bytes: u64,
+}
+
+impl Default for BlockStoreSettings {
+    fn default() -> Self {
+        Self { segment_bytes: 64 << 20 }
+    }
+}
+
+/// Blocks of evicted rows of one partition.
+///
+/// ```text
+///  put --> open segment --full, or an append failed--> complete segment --its last row has left--> removed
+///                 read, release                              read, release
+/// ```
+///
+/// Invariants: every block has at least one row that has not left it; a segment that is not open has at least one
+/// block; no byte of a segment changes after it was appended.
+#[derive(Debug)]
+pub struct BlockStore {
+    disk: Arc<dyn Disk>,
+    database: DatabaseId,
+    partition: PartitionId,
+    settings: BlockStoreSettings,
+    blocks: HashMap<BlockNumber, Block>,
+    segments: BTreeMap<u64, Segment>,
+    /// The segment that the next block goes into.
+    open: Option<Open>,
+    next_block: u32,
+    next_segment: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    table: TableId,
+    segment: u64,
+    /// First byte in the segment.
+    at: u64,
+    /// Bytes there, with zeros up to the end of a page.
+    bytes: u32,
+    /// Rows that have not left it.
+    rows: u32,
+}
+
+#[derive(Debug)]
+struct Segment {
+    file: Box<dyn ReadFile>,
+    blocks: u32,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    segment: u64,
+    file: Box<dyn AppendFile>,
+}
+
+/// What a store holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Blocks.
+    pub blocks: u64,
+    /// Rows that have not left them.
+    pub rows: u64,
+    /// Bytes of the blocks, with rows that have left.
+    pub block_bytes: u64,
+    /// Bytes of the files.
+    pub file_bytes: u64,
+}
+
+impl BlockStore {
+    /// An empty store. Files that an earlier process has left are removed by [`BlockStore::clear`].
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        database: DatabaseId,
+        partition: PartitionId,
+        settings: BlockStoreSettings,
+    ) -> Self {
+        Self {
+            disk,
+            database,
+            partition,
+            settings,
+            blocks: HashMap::new(),
+            segments: BTreeMap::new(),
+            open: None,
+            next_block: 0,
+            next_segment: 1,
+        }
+    }
+
+    /// Removes the files of all stores in this directory.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or a file not be removed.
+    pub fn clear(disk: &dyn Disk) -> Result<()> {
+        disk.list()?.iter().filter(|name| name.starts_with(PREFIX)).try_for_each(|name| disk.remove(name))
+    }
+
+    fn name(&self, segment: u64) -> String {
+        format!("{PREFIX}{:05}-{segment:020}", self.partition.0)
+    }
+
+    /// A block for rows of this table, to be [put](Self::put) before another one is begun.
+    ///
+    /// # Errors
+    /// If there is no block number left.
+    pub fn begin(&self, table: TableId) -> Result<BlockBuilder> {
+        if self.next_block > BlockNumber::MAX.0 {
+            return Err(
+                Class::LimitExceeded.error(format_args!("partition {} has no block number left", self.partition.0))
+            );
+        }
+        Ok(BlockBuilder::new(BlockNumber(self.next_block), table))
+    }
+
+    /// Writes a block, whose rows can be read from now on. The rows may go from memory only after that.
+    ///
+    /// # Errors
+    /// If it cannot be written: then there is no such block. The next one goes into another segment.
+    pub fn put(&mut self, mut block: BlockBuilder) -> Result<()> {
+        if block.rows() == 0 {
+            return Ok(());
+        }
+        let (number, table, rows) = (block.number(), block.table(), block.rows());
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.open_segment()?,
+        };
+        let bytes = block.finish();
+        if let Err(error) = open.file.append(bytes) {
+            self.complete(open.segment)?;
+            return Err(error);
+        }
+        let segment = self.segments.get_mut(&open.segment).ok_or_else(|| no_segment(open.segment))?;
+        let (at, length) = (segment.bytes, bytes.len() as u32);
+        segment.bytes += u64::from(length);
+        segment.blocks += 1;
+        self.blocks.insert(number, Block { table, segment: open.segment, at, bytes: length, rows });
+        self.next_block += 1;
+        if segment.bytes < self.settings.segment_bytes {
+            self.open = Some(open);
+        }
+        Ok(())
+    }
+
+    fn open_segment(&mut self) -> Result<Open> {
+        let segment = self.next_segment;
+        let name = self.name(segment);
+        // A number is used once, even if the file cannot be written.
+        self.next_segment += 1;
+        let mut file = self.disk.create(&name)?;
+        let opened =
+            file.append(&segment_header(self.database, self.partition, segment)).and_then(|()| self.disk.open(&name));
+        let reader = match opened {
+            Ok(reader) => reader,
+            Err(error) => {
+                self.disk.remove(&name)?;
+                return Err(error);
+            }
+        };
+        self.segments.insert(segment, Segment { file: reader, blocks: 0, bytes: PAGE_BYTES as u64 });
+        Ok(Open { segment, file })
+    }
+
+    /// Removes a segment that is not open any more, if it has no block.
+    fn complete(&mut self, segment: u64) -> Result<()> {
+        if self.segments.get(&segment).is_some_and(|segment| segment.blocks == 0) {
+            self.segments.remove(&segment);
+            self.disk.remove(&self.name(segment))?;
+        }
+        Ok(())
+    }
+
+    fn block(&self, number: BlockNumber) -> Result<(Block, &Segment)> {
+        let block = self.blocks.get(&number).copied();
+        let block = block
+            .ok_or_else(|| Error::internal(format_args!("partition {} has no block {}", self.partition.0, number.0)))?;
+        let segment = self.segments.get(&block.segment).ok_or_else(|| no_segment(block.segment))?;
+        Ok((block, segment))
+    }
+
+    /// Reads one row, with as many pages as hold it, and gives it to `each`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not what was written, naming the file and the place.
+    pub fn read_row<T>(
+        &self,
+        (number, offset): (BlockNumber, u32),
+        tuple: TupleId,
+        buffer: &mut Vec<u8>,
+        each: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let (block, segment) = self.block(number)?;
+        let damaged =
+            |what: &str| self.damaged((&block, number), format_args!("{what} at byte {offset} of it, row {}", tuple.0));
+        let (offset, end) = (offset as usize, block.bytes as usize);
+        let first = offset / PAGE_BYTES * PAGE_BYTES;
+        let mut last = (first + PAGE_BYTES).min(end);
+        loop {
+            self.read((&block, segment, number), first..last, buffer)?;
+            match record(buffer.get(offset - first..).unwrap_or_default(), (number, block.table)) {
+                Ok((record, _)) if record.tuple == tuple => return each(record.image),
+                Ok(_) => return Err(damaged("another row is")),
+                Err(NotARecord::Longer(bytes)) if offset + bytes <= end && last < end => {
+                    last = (offset + bytes).next_multiple_of(PAGE_BYTES).min(end);
+                }
+                Err(_) => return Err(damaged("something else than a row is")),
+            }
+        }
+    }
+
+    /// Reads all of a block, and gives its records to `each`, with their offsets, in the order in which they were put
+    /// there; also those that have left it.
+    ///
+    /// # Errors
+    /// As of [`BlockStore::read_row`], and those of `each`.
+    pub fn read_block(
+        &self,
+        number: BlockNumber,
+        buffer: &mut Vec<u8>,
+        mut each: impl FnMut(u32, Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (block, segment) = self.block(number)?;
+        self.read((&block, segment, number), 0..block.bytes as usize, buffer)?;
+        let found = records(buffer, (number, block.table));
+        let found = found.ok_or_else(|| self.damaged((&block, number), format_args!("it is not what was written")))?;
+        found.into_iter().try_for_each(|(offset, record)| each(offset, record))
+    }
+
+    fn read(
+        &self,
+        (block, segment, number): (&Block, &Segment, BlockNumber),
+        range: std::ops::Range<usize>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        buffer.clear();
+        buffer.resize(range.len(), 0);
+        let read = segment.file.read_at(block.at + range.start as u64, buffer)?;
+        if read < range.len() {
+            let missing = format_args!("the file ends {read} bytes after byte {} of it", range.start);
+            return Err(self.damaged((block, number), missing));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn damaged(&self, (block, number): (&Block, BlockNumber), what: std::fmt::Arguments<'_>) -> Error {
+        let name = self.name(block.segment);
+        Error::corrupt(format_args!("{name}: block {} at byte {}: {what}", number.0, block.at))
+    }
+
+    /// Notes that a row has left a block, whose files go with its last row.
+    ///
+    /// # Errors
+    /// If a file cannot be removed; it is forgotten all the same.
+    pub fn release(&mut self, number: BlockNumber) -> Result<()> {
+        let Some(block) = self.blocks.get_mut(&number) else { return Ok(()) };
+        block.rows -= 1;
+        if block.rows > 0 {
+            return Ok(());
+        }
+        let segment = block.segment;
+        self.blocks.remove(&number);
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            segment.blocks -= 1;
+        }
+        match &self.open {
+            Some(open) if open.segment == segment => Ok(()),
+            _ => self.complete(segment),
+        }
+    }
+
+    /// What it holds.
+    pub fn size(&self) -> StoreSize {
+        let sum = |of: fn(&Block) -> u64| self.blocks.values().map(of).sum();
+        StoreSize {
+            blocks: self.blocks.len() as u64,
+            rows: sum(|block| u64::from(block.rows)),
+            block_bytes: sum(|block| u64::from(block.bytes)),
+            file_bytes: self.segments.values().map(|segment| segment.bytes).sum(),
+        }
+    }
+}
+
+impl Blocks for BlockStore {
+    fn put(
+        &mut self,
+        table: TableId,
+        rows: &mut dyn Iterator<Item = (TupleId, &[u8])>,
+    ) -> Result<(BlockNumber, Vec<u32>)> {
+        let mut block = self.begin(table)?;
+        let number = block.number();
+        let offsets = rows.map(|(tuple, image)| block.push(tuple, image)).collect();
+        BlockStore::put(self, block)?;
+        Ok((number, offsets))
+    }
+
+    fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.read_row((place.block, place.offset), tuple, &mut Vec::new(), each)
+    }
+
+    fn release(&mut self, block: BlockNumber) -> Result<()> {
+        BlockStore::release(self, block)
+    }
+}
+
+#[cold]
+fn no_segment(segment: u64) -> Error {
+    Error::internal(format_args!("no segment {segment} of blocks"))
+}
+
+/// Removes its files, which nothing refers to.
+impl Drop for BlockStore {
+    fn drop(&mut self) {
+        self.open = None;
+        for segment in std::mem::take(&mut self.segments).into_keys() {
+            // Those that stay go when the next process starts.
+            let _stays = self.disk.remove(&self.name(segment));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thermocline_machine::ids::{DatabaseId, PartitionId};
+use thermocline_machine::random::Random;
+use thermocline_tables::schema::TableId;
+use thermocline_tables::table::{BlockNumber, BlockPlace, Budget, Table, TupleId, Undo};
+use thermocline_types::{Error, Result, ValueRef};
+
+use super::*;
+use crate::disk::{Disk, Faults, SimulatedDisk};
+use crate::snapshot::tests::table as test_table;
+
+fn store(disk: &SimulatedDisk, segment_bytes: u64) -> BlockStore {
+    BlockStore::new(Arc::new(disk.clone()), DatabaseId(7), PartitionId(3), BlockStoreSettings { segment_bytes })
+}
+
+/// A table whose rows go to blocks and come back at random, beside a map of what it holds.
+struct Run {
+    table: Table,
+    store: BlockStore,
+    model: BTreeMap<TupleId, (i64, String)>,
+    undo: Undo,
+    random: Random,
+    budget: Arc<Budget>,
+    refused: usize,
+}
+
+impl Run {
+    fn new(disk: &SimulatedDisk, seed: u64) -> Self {
+        let budget = Arc::new(Budget::unlimited());
+        let table = Table::new(test_table(5), Arc::clone(&budget), seed).unwrap();
+        let (model, undo, random) = (BTreeMap::new(), Undo::new(1 << 20), Random::new(seed));
+        Self { table, store: store(disk, 100_000), model, undo, random, budget, refused: 0 }
+    }
+
+    /// Evicts cold rows of about `bytes` bytes.
+    fn evict(&mut self, bytes: usize) -> Result<usize> {
+        let cold = self.table.coldest(bytes, 10_000);
+        let mut block = self.store.begin(self.table.definition().id)?;
+        let number = block.number();
+        let mut places = Vec::new();
+        for id in &cold {
+            places.push(block.push(*id, self.table.row(*id)?.image()));
+        }
+        self.store.put(block)?;
+        for (id, offset) in cold.iter().zip(places) {
+            self.table.evict(*id, BlockPlace { block: number, offset })?;
+        }
+        Ok(cold.len())
+    }
+
+    /// Makes a row live, and says whether it had to be read.
+    fn bring_back(&mut self, id: TupleId) -> Result<bool> {
+        let Some(place) = self.table.block_place(id) else { return Ok(false) };
+        let table = &mut self.table;
+        let mut buffer = Vec::new();
+        self.store.read_row((place.block, place.offset), id, &mut buffer, |image| table.bring_back(id, image))?;
+        self.store.release(place.block)?;
+        Ok(true)
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let ids: Vec<TupleId> = self.model.keys().copied().collect();
+        let longest = if self.random.one_in(50) { 20_000 } else { 400 };
+        let text = "x".repeat(self.random.index(longest));
+        match (self.random.below(8), self.random.pick(&ids).copied()) {
+            (0, Some(id)) => {
+                self.bring_back(id)?;
+                self.table.delete(id, &mut self.undo)?;
+                self.model.remove(&id);
+            }
+            (1, Some(id)) => {
+                self.bring_back(id)?;
+                self.table.update(id, &[(1, ValueRef::Text(&text))], &mut self.undo)?;
+                self.model.entry(id).and_modify(|row| row.1 = text);
+            }
+            (2 | 3, Some(id)) => {
+                let is_evicted = self.table.block_place(id).is_some();
+                let row = self.table.row(id).err();
+                assert_eq!(row, is_evicted.then_some(Error::Evicted));
+                self.bring_back(id)?;
+            }
+            (4, _) => {
+                let bytes = self.random.index(100_000);
+                self.evict(bytes)?;
+            }
+            _ => {
+                let key = self.random.below(1 << 40) as i64;
+                let id = self.table.insert(&[ValueRef::Int(key), ValueRef::Text(&text)], &mut self.undo)?;
+                self.model.insert(id, (key, text));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) {
+        let evicted = self.model.keys().filter(|id| self.table.block_place(**id).is_some()).count();
+        assert_eq!((evicted, self.store.size().rows), (self.table.evicted_rows(), evicted as u64));
+        assert_eq!(self.table.rows(), self.model.len());
+        assert_eq!(self.budget.used(), self.table.memory().total() as u64);
+    }
+}
+
+/// Random changes, evictions and returns, with disks that fail: no row is lost, in both places or in none.
+#[test]
+fn rows_are_live_or_in_a_block_and_never_lost() {
+    let mut refused = 0;
+    for seed in 0..40 {
+        println!("seed {seed}");
+        let disk = SimulatedDisk::new(seed, Faults::default());
+        let mut run = Run::new(&disk, seed);
+        if seed % 2 == 1 {
+            disk.set_faults(Faults { full: 20, read: 20, ..Faults::default() });
+        }
+        for _ in 0..600 {
+            if let Err(error) = run.step() {
+                assert!(matches!(error, Error::Io(_) | Error::DiskFull(_)), "{error}");
+                run.refused += 1;
+            }
+            run.undo.clear();
+            run.check();
+        }
+        refused += run.refused;
+        disk.set_faults(Faults::default());
+        for id in run.model.keys().copied().collect::<Vec<_>>() {
+            run.bring_back(id).unwrap();
+            let row = run.table.row(id).unwrap();
+            assert!(run.table.block_place(id).is_none());
+            let (key, text) = &run.model[&id];
+            assert_eq!((row.value(0), row.value(1)), (ValueRef::Int(*key), ValueRef::Text(text)));
+        }
+        run.table.check().unwrap();
+        assert_eq!(run.store.size(), StoreSize { file_bytes: run.store.size().file_bytes, ..StoreSize::default() });
+        assert!(disk.list().unwrap().len() <= 1, "only the open segment stays: {:?}", disk.list());
+        drop(run.store);
+        assert_eq!(disk.list().unwrap(), Vec::<String>::new());
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+#[test]
+fn a_whole_block_has_the_rows_that_were_put_there() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let mut store = store(&disk, 1 << 20);
+    let rows: Vec<(TupleId, Vec<u8>)> = (0..100).map(|id| (TupleId(id), vec![id as u8; 100 * id as usize])).collect();
+    let mut block = store.begin(TableId(9)).unwrap();
+    let number = block.number();
+    let offsets: Vec<u32> = rows.iter().map(|(id, image)| block.push(*id, image)).collect();
+    store.put(block).unwrap();
+    let (mut buffer, mut found) = (Vec::new(), Vec::new());
+    store
+        .read_block(number, &mut buffer, |offset, record| {
+            found.push((offset, record.tuple, record.image.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+    let expected = rows.iter().zip(&offsets).map(|((id, image), offset)| (*offset, *id, image.clone()));
+    assert!(found.into_iter().eq(expected));
+    // A row alone takes the pages that hold it, and no more.
+    for ((id, image), offset) in rows.iter().zip(offsets) {
+        let read = store.read_row((number, offset), *id, &mut buffer, |read| Ok(read.to_vec())).unwrap();
+        assert_eq!(read, *image);
+        assert!(
+            buffer.len() <= (12 + image.len()).next_multiple_of(4096) + 4096,
+            "{} for {}",
+            buffer.len(),
+            image.len()
+        );
+    }
+    let error = store.read_block(BlockNumber(77), &mut buffer, |_, _| Ok(())).unwrap_err();
+    assert_eq!(error.to_string(), "internal error: partition 3 has no block 77");
+}
+
+/// Every bit of a segment: a change is an error that names file and block, or changes nothing that is read.
+#[test]
+fn damage_is_found_where_it_is_read() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let mut store = store(&disk, 1 << 20);
+    let mut places = Vec::new();
+    for number in 0..3 {
+        let mut block = store.begin(TableId(number)).unwrap();
+        let of_block = (0..4).map(|id| (TupleId(id), block.push(TupleId(id), &[id as u8; 700]))).collect::<Vec<_>>();
+        places.extend(of_block.into_iter().map(|(id, offset)| (block.number(), id, offset)));
+        store.put(block).unwrap();
+    }
+    let name = disk.list().unwrap().remove(0);
+    let intact = crate::disk::read_file(&disk, &name, 1 << 20).unwrap();
+    let mut buffer = Vec::new();
+    let mut read = |store: &BlockStore| -> Vec<Result<()>> {
+        let rows = places.iter().map(|(block, id, offset)| {
+            store.read_row((*block, *offset), *id, &mut buffer, |image| {
+                assert_eq!(image, [id.0 as u8; 700]);
+                Ok(())
+            })
+        });
+        rows.collect()
+    };
+    assert!(read(&store).iter().all(Result::is_ok));
+    let mut found = 0;
+    for at in (4096..intact.len()).step_by(61) {
+        let mut bytes = intact.clone();
+        bytes[at] ^= 1 << (at % 8);
+        disk.overwrite(&name, bytes);
+        let errors: Vec<Error> = read(&store).into_iter().filter_map(Result::err).collect();
+        assert!(errors.len() <= 1, "{at}: {errors:?}");
+        for error in &errors {
+            assert!(matches!(error, Error::Corrupt(_)), "{error}");
+            let block = (at - 4096) / 4096;
+            assert!(error.to_string().starts_with(&format!("{name}: block {block} at byte")), "{at}: {error}");
+        }
+        found += errors.len();
+    }
+    assert!(found > 100, "{found}");
+    disk.overwrite(&name, intact[..5000].to_vec());
+    let errors: Vec<String> = read(&store).into_iter().filter_map(|read| Some(read.err()?.to_string())).collect();
+    assert!(errors.len() >= 11 && errors[0].contains("the file ends"), "{errors:?}");
+}
+
+#[test]
+fn what_an_earlier_process_has_left_is_removed_and_nothing_else() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let mut store = store(&disk, 1);
+    for _ in 0..3 {
+        let mut block = store.begin(TableId(0)).unwrap();
+        block.push(TupleId(0), b"row");
+        store.put(block).unwrap();
+    }
+    disk.create("log-1").unwrap().append(b"x").unwrap();
+    assert_eq!(disk.list().unwrap().len(), 4);
+    BlockStore::clear(&disk).unwrap();
+    assert_eq!(disk.list().unwrap(), ["log-1"]);
+}

@@ -1,0 +1,208 @@
+//! Rows of a partition that go to blocks and come back (Anti-Caching 2013, sections 3.2 to 3.4).
+//!
+//! ```text
+//!  live rows --evict: cold ones, a block at a time--> blocks
+//!      ^                                                |
+//!      +---- bring_back: those that a transaction ------+
+//!            has needed, after it was rolled back
+//! ```
+
+use thermocline_types::{Error, Result};
+
+use super::{Partition, Transaction};
+use crate::schema::TableId;
+use crate::table::{BlockPlace, Blocks, Row, Table, TupleId};
+
+/// Bytes of the images in a block.
+const BLOCK_BYTES: usize = 64 << 10;
+/// Rows that are looked at for it.
+const LOOKS_MAX: usize = 1 << 16;
+/// Bytes of images that go at once where a transaction waits for memory.
+const ROOM_BYTES: usize = 1 << 20;
+/// Rows that are moved together at once there.
+const COMPACT_ROWS: usize = 4096;
+
+impl Partition {
+    /// Lets rows be evicted to these blocks.
+    pub fn set_blocks(&mut self, blocks: Box<dyn Blocks>) {
+        self.blocks = Some(blocks);
+    }
+
+    /// The blocks of its evicted rows; `None` if none can be evicted.
+    pub fn blocks(&self) -> Option<&dyn Blocks> {
+        self.blocks.as_deref()
+    }
+
+    /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can be
+    /// evicted now. Between transactions only.
+    ///
+    /// The table with the most bytes in memory is first. At most `looks_max` rows of each are looked at.
+    ///
+    /// # Errors
+    /// If the block cannot be written: no row has left memory then.
+    pub fn evict(&mut self, bytes: usize, looks_max: usize) -> Result<usize> {
+        let Self { tables, blocks, .. } = self;
+        let Some(blocks) = blocks else { return Ok(0) };
+        let mut candidates: Vec<&mut Table> =
+            tables.iter_mut().flatten().filter(|table| table.is_evictable()).collect();
+        candidates.sort_by_key(|table| std::cmp::Reverse(table.row_bytes()));
+        for table in candidates {
+            let cold = table.coldest(bytes, looks_max);
+            if !cold.is_empty() {
+                evict_rows(table, blocks.as_mut(), &cold)?;
+                return Ok(cold.len());
+            }
+        }
+        Ok(0)
+    }
+
+    /// Brings back the rows that a transaction has needed since the last call, evicting others where memory is full. They
+    /// and the rows that it has changed stay until [`Partition::unpin`].
+    ///
+    /// # Errors
+    /// If a row cannot be read, or has no room in memory although nothing else can be evicted: it stays where it is.
+    pub fn bring_back_wanted(&mut self, transaction: &Transaction) -> Result<()> {
+        // An evicted row could not be changed back.
+        for change in transaction.undo.iter() {
+            self.table_mut(change.table)?.pin(change.id);
+            self.has_pinned = true;
+        }
+        let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
+        for table in ids {
+            for id in self.table_mut(table)?.take_wanted() {
+                self.bring_back_with_room(table, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets rows that were brought back go again.
+    pub fn unpin(&mut self) {
+        if self.has_pinned {
+            self.tables_mut().for_each(Table::unpin);
+            self.has_pinned = false;
+        }
+    }
+
+    /// Brings back a row, evicting others where memory is full.
+    fn bring_back_with_room(&mut self, table: TableId, id: TupleId) -> Result<()> {
+        loop {
+            match self.bring_back(table, id) {
+                Err(error @ Error::OutOfMemory(_)) if !self.make_room()? => return Err(error),
+                Err(Error::OutOfMemory(_)) => {}
+                brought => return brought.map(|_| ()),
+            }
+        }
+    }
+
+    /// Gives back some memory of tables, if any row can be evicted; says whether it did.
+    ///
+    /// # Errors
+    /// As of [`Partition::evict`].
+    pub fn make_room(&mut self) -> Result<bool> {
+        let before = self.budget().used();
+        while self.budget().used() >= before {
+            if !self.compact(COMPACT_ROWS) && self.evict(ROOM_BYTES, usize::MAX)? == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes a step towards the memory limit, if it is near: moves some rows together, or evicts a block of them. Says
+    /// whether there is more to do.
+    ///
+    /// # Errors
+    /// As of [`Partition::evict`].
+    pub fn relieve(&mut self, rows: usize) -> Result<bool> {
+        if self.compact(rows) {
+            return Ok(true);
+        }
+        Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict(BLOCK_BYTES, LOOKS_MAX)? > 0)
+    }
+
+    /// Brings back a row, and says whether it was evicted.
+    fn bring_back(&mut self, table: TableId, id: TupleId) -> Result<bool> {
+        let Self { tables, blocks, .. } = self;
+        let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
+        let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
+            return Ok(false);
+        };
+        let blocks = blocks.as_mut().ok_or_else(|| Error::internal("an evicted row without blocks"))?;
+        blocks.read(place, id, &mut |image| table.bring_back(id, image).map(|_| ()))?;
+        self.has_pinned = true;
+        blocks.release(place.block)?;
+        Ok(true)
+    }
+
+    /// Does `work`, which changes nothing if it fails, on a table with all its rows in memory, evicting those of others
+    /// where there is no memory for it.
+    pub(super) fn rewrite(&mut self, table: TableId, work: impl Fn(&mut Table) -> Result<()>) -> Result<()> {
+        self.with_all_rows(table, |partition| {
+            loop {
+                match work(partition.table_mut(table)?) {
+                    Err(error @ Error::OutOfMemory(_)) if !partition.make_room()? => return Err(error),
+                    Err(Error::OutOfMemory(_)) => {}
+                    done => return done,
+                }
+            }
+        })
+    }
+
+    /// Does `work` while all rows of a table are in memory, and stay there.
+    ///
+    /// # Errors
+    /// If there is no room for them; and those of `work`.
+    pub(super) fn with_all_rows<T>(&mut self, table: TableId, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.table_mut(table)?.hold(true);
+        let done = self.bring_back_table(table).and_then(|()| work(self));
+        self.table_mut(table)?.hold(false);
+        self.unpin();
+        done
+    }
+
+    fn bring_back_table(&mut self, table: TableId) -> Result<()> {
+        let mut next = TupleId(0);
+        loop {
+            let Some(id) = self.table(table)?.evicted_from(next).next() else { return Ok(()) };
+            self.bring_back_with_room(table, id)?;
+            next = TupleId(id.0 + 1);
+        }
+    }
+
+    /// Forgets the evicted rows of a table that is about to go.
+    pub(super) fn release_table(&mut self, table: TableId) {
+        let Self { tables, blocks, .. } = self;
+        let table = tables.get(table.0 as usize).and_then(Option::as_ref);
+        let (Some(table), Some(blocks)) = (table, blocks) else { return };
+        for place in table.evicted_from(TupleId(0)).filter_map(|id| table.block_place(id)) {
+            // A file that cannot be removed stays until the next start.
+            let _stays = blocks.release(place.block);
+        }
+    }
+
+    /// Gives a row to `each`, wherever it is: see [`Table::visit`].
+    ///
+    /// # Errors
+    /// As of [`Table::visit`].
+    pub fn visit(&self, table: TableId, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
+        self.table(table)?.visit(id, self.blocks(), each)
+    }
+
+    /// Rows in blocks, of all tables.
+    pub fn evicted_rows(&self) -> usize {
+        self.tables().map(Table::evicted_rows).sum()
+    }
+}
+
+/// Evicts these live rows of a table into one block.
+fn evict_rows(table: &mut Table, blocks: &mut dyn Blocks, rows: &[TupleId]) -> Result<()> {
+    let (block, offsets) = {
+        let mut images = rows.iter().filter_map(|id| Some((*id, table.image_of(*id)?)));
+        blocks.put(table.definition().id, &mut images)?
+    };
+    if offsets.len() != rows.len() {
+        return Err(Error::internal("a block without some of its rows"));
+    }
+    rows.iter().zip(offsets).try_for_each(|(id, offset)| table.evict(*id, BlockPlace { block, offset }))
+}

@@ -1,0 +1,181 @@
+//! Rows that go to blocks and come back.
+
+use super::*;
+use crate::table::blocks::Blocks;
+use crate::table::locator::BlockPlace;
+
+/// Evicted rows that one transaction is noted to need, at most, before they are brought back.
+const WANTED_MAX: usize = 100_000;
+
+impl Table {
+    /// Rows in blocks.
+    pub fn evicted_rows(&self) -> usize {
+        self.evicted
+    }
+
+    /// Where the row is, if it is in a block.
+    pub fn block_place(&self, id: TupleId) -> Option<BlockPlace> {
+        match self.locators.get(id).filter(|_| self.evicted > 0 && self.ids.contains(id)) {
+            Some(Locator::Evicted(place)) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Evicted rows, from an id on.
+    pub(crate) fn evicted_from(&self, from: TupleId) -> impl Iterator<Item = TupleId> {
+        let last = if self.evicted == 0 { from } else { self.id_bound() };
+        let ids = std::iter::successors(self.ids.next(from), |id| self.ids.next(TupleId(id.0 + 1)));
+        ids.take_while(move |id| *id < last).filter(|id| self.block_place(*id).is_some())
+    }
+
+    /// Notes that a transaction needs an evicted row, and ends it.
+    #[cold]
+    pub(super) fn want(&self, id: TupleId) -> Error {
+        let mut wanted = self.wanted.lock();
+        if wanted.len() < WANTED_MAX {
+            wanted.push(id);
+        }
+        Error::Evicted
+    }
+
+    /// The evicted rows that transactions have needed since the last call.
+    pub(crate) fn take_wanted(&mut self) -> Vec<TupleId> {
+        std::mem::take(self.wanted.get_mut())
+    }
+
+    /// Gives a row to `each`, wherever it is: it stays there, and does not count as read.
+    ///
+    /// # Errors
+    /// If there is no such row, or it cannot be read from its block; and those of `each`.
+    pub fn visit(
+        &self,
+        id: TupleId,
+        blocks: Option<&dyn Blocks>,
+        each: &mut dyn FnMut(Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(place) = self.block_place(id) else {
+            let item = if self.ids.contains(id) { self.item(id)? } else { return Err(self.no_row(id)) };
+            let image = self.rows.get_from(item, HEADER_BYTES).ok_or_else(|| self.no_row(id))?;
+            return each(Row::new(&self.layout, image));
+        };
+        let blocks = blocks.ok_or_else(|| Error::internal("an evicted row without blocks"))?;
+        blocks.read(place, id, &mut |image| {
+            self.layout.validate(image)?;
+            each(Row::new(&self.layout, image))
+        })
+    }
+
+    /// Live rows that were not read since the last search passed them, in the order of that search, about `bytes` bytes of
+    /// images together: none while an index or a column is being built, and none of unfinished loads. The search looks at
+    /// `looks_max` rows at most, and at each at most twice: a row that was read is returned only if all were.
+    pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Vec<TupleId> {
+        let mut cold = Vec::new();
+        if self.held || self.building.is_some() || self.is_loading() {
+            return cold;
+        }
+        self.accessed.reserve(self.id_bound(), &self.budget);
+        let (start, mut found_bytes, mut rounds) = (self.hand, 0, 0);
+        for _ in 0..looks_max {
+            if found_bytes >= bytes {
+                break;
+            }
+            let next = self.next_live(self.hand);
+            if next.is_none() {
+                (self.hand, rounds) = (TupleId(0), rounds + 1);
+            }
+            let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else { break };
+            // All were looked at, some of them perhaps twice; the search may have begun behind the last.
+            let is_round = rounds > 0 && id >= start;
+            if is_round && (rounds > 1 || !cold.is_empty()) || rounds > 2 {
+                break;
+            }
+            self.hand = TupleId(id.0 + 1);
+            if let Some(Locator::Live(item)) = self.locators.get(id)
+                && !self.accessed.take(id)
+                && !self.pinned.contains(&id)
+            {
+                found_bytes += item.len();
+                cold.push(id);
+            }
+        }
+        cold
+    }
+
+    /// The first live row at or after an id.
+    fn next_live(&self, from: TupleId) -> Option<TupleId> {
+        let words = self.ids.words();
+        let live = |at: usize| words.get(at).map(|word| word & !self.evicted_ids.word(at));
+        let (first, bit) = (from.0 as usize / 64, from.0 % 64);
+        let within = live(first)? & u64::MAX << bit;
+        let found = if within != 0 {
+            Some((first, within))
+        } else {
+            (first + 1..words.len()).find_map(|at| live(at).filter(|word| *word != 0).map(|word| (at, word)))
+        };
+        found.map(|(at, word)| TupleId(at as u32 * 64 + word.trailing_zeros()))
+    }
+
+    /// Whether rows of the table may be evicted.
+    pub fn is_evictable(&self) -> bool {
+        self.definition.evictable
+    }
+
+    /// Bytes of its rows in memory.
+    pub fn row_bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+
+    /// Image of a live row, which does not count as read.
+    pub(crate) fn image_of(&self, id: TupleId) -> Option<&[u8]> {
+        match self.locators.get(id).filter(|_| self.ids.contains(id))? {
+            Locator::Live(item) => self.rows.get_from(item, HEADER_BYTES),
+            Locator::Evicted(_) => None,
+        }
+    }
+
+    /// Frees the memory of a live row whose image is in this place of a block. Indexes keep its id.
+    ///
+    /// # Errors
+    /// If the row is not live.
+    pub fn evict(&mut self, id: TupleId, place: BlockPlace) -> Result<()> {
+        let Place { item, .. } = self.place_of(id)?;
+        self.rows.free(item, &self.budget);
+        self.locators.set(id, Locator::Evicted(place));
+        self.evicted_ids.reserve(self.id_bound(), &self.budget);
+        self.evicted_ids.set(id);
+        self.evicted += 1;
+        Ok(())
+    }
+
+    /// Keeps all rows where they are, or no longer.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Keeps a live row where it is until [`Table::unpin`].
+    pub(crate) fn pin(&mut self, id: TupleId) {
+        self.pinned.insert(id);
+    }
+
+    /// Lets pinned rows go again.
+    pub(crate) fn unpin(&mut self) {
+        self.pinned.clear();
+    }
+
+    /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read, and
+    /// stays until [`Table::unpin`].
+    ///
+    /// # Errors
+    /// If the row is not evicted, there is no memory for it, or the image is none of this table.
+    pub fn bring_back(&mut self, id: TupleId, image: &[u8]) -> Result<BlockPlace> {
+        let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
+        self.layout.validate(image)?;
+        let item = self.store(id, image, Growth::Asked)?;
+        self.locators.set(id, Locator::Live(item));
+        self.evicted -= 1;
+        self.evicted_ids.take(id);
+        self.accessed.set(id);
+        self.pinned.insert(id);
+        Ok(place)
+    }
+}

@@ -1,0 +1,203 @@
+//! Tables larger than memory: rows go to blocks and come back, and nobody can tell but by the memory that they take.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use thermocline_transactions::blocks::BlockStoreSettings;
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
+use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
+use thermocline_transactions::types::{Value, ValueRef};
+
+const LIMIT: u64 = 24 << 20;
+
+fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
+    let settings = Settings {
+        memory_bytes_max: limit,
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
+        partitions: 2,
+        seed: 1,
+        ..Settings::default()
+    };
+    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
+}
+
+fn run(session: &mut RowSession, sql: &str, parameters: &[Value]) -> StatementResult {
+    session.execute(sql, parameters).unwrap_or_else(|error| panic!("{}: {error}", &sql[..sql.len().min(200)]))
+}
+
+fn int(answer: &StatementResult) -> i64 {
+    let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
+    value
+}
+
+fn text(length: usize, fill: i64) -> Value {
+    Value::Text(char::from(b'a' + (fill % 26) as u8).to_string().repeat(length).into())
+}
+
+/// Bytes of the blocks' files.
+fn block_bytes(disk: &SimulatedDisk) -> u64 {
+    let names = disk.list().unwrap();
+    names.iter().filter(|name| name.starts_with("blocks-")).map(|name| disk.open(name).unwrap().length().unwrap()).sum()
+}
+
+/// Waits until partitions that have nothing else to do have freed memory down to this.
+fn wait_for_memory(database: &RowEngine, most: u64) {
+    let start = Instant::now();
+    while database.memory().table_bytes > most {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", database.memory());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Three times as many bytes of rows as memory, read and changed at random in every way.
+#[test]
+fn a_table_larger_than_memory_is_what_a_map_is() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(
+        &mut session,
+        "CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL) PARTITION BY (k)",
+        &[],
+    );
+    run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+    let mut model: BTreeMap<i64, (i64, Value)> = BTreeMap::new();
+    let mut rng = StdRng::seed_from_u64(7);
+    for k in 0..60_000 {
+        let v = text(1000, k);
+        run(&mut session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(k % 100), v.clone()]);
+        model.insert(k, (k % 100, v));
+    }
+    assert!(block_bytes(&disk) > 40 << 20, "{} bytes in blocks", block_bytes(&disk));
+    for step in 0..4000 {
+        let k = rng.random_range(0..60_000);
+        let known = model.get(&k).cloned();
+        match step % 6 {
+            0 => {
+                let v = text(rng.random_range(0..2000), step);
+                let affected =
+                    run(&mut session, "UPDATE t SET v = $2 WHERE k = $1", &[Value::Int(k), v.clone()]).affected;
+                assert_eq!(affected, u64::from(known.is_some()));
+                model.entry(k).and_modify(|row| row.1 = v);
+            }
+            1 => {
+                let affected = run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(k)]).affected;
+                assert_eq!(affected, u64::from(model.remove(&k).is_some()));
+            }
+            2 if known.is_none() => {
+                run(&mut session, "INSERT INTO t VALUES ($1, 5, 'new')", &[Value::Int(k)]);
+                model.insert(k, (5, Value::Text("new".into())));
+            }
+            2 => {
+                let error = session.execute("INSERT INTO t VALUES ($1, 5, 'new')", &[Value::Int(k)]).unwrap_err();
+                assert_eq!(error.sqlstate(), "23505");
+            }
+            3 => {
+                let group = k % 100;
+                let answer = run(&mut session, "SELECT count(*), sum(k) FROM t WHERE g = $1", &[Value::Int(group)]);
+                assert_eq!(int(&answer), model.values().filter(|(g, _)| *g == group).count() as i64);
+            }
+            _ => {
+                let answer = run(&mut session, "SELECT g, v FROM t WHERE k = $1", &[Value::Int(k)]);
+                let found =
+                    answer.rows.iter().map(|mut row| (row.next().unwrap().to_value(), row.next().unwrap().to_value()));
+                let found: Vec<(Value, Value)> = found.collect();
+                assert_eq!(found, known.map(|(g, v)| (Value::Int(g), v)).into_iter().collect::<Vec<_>>(), "row {k}");
+            }
+        }
+        if step % 1000 == 0 {
+            let memory = database.memory();
+            assert!(memory.used_bytes() <= LIMIT, "{memory:?}");
+        }
+    }
+    // By an index, over all rows, and in a transaction of several statements.
+    let in_group = |group: i64| model.values().filter(|(g, _)| *g == group).count() as i64;
+    assert_eq!(
+        int(&run(&mut session, "SELECT count(*) FROM t WHERE g = 17 AND length(v) > 0", &[])),
+        model.values().filter(|(g, v)| *g == 17 && *v != Value::Text("".into())).count() as i64
+    );
+    run(&mut session, "BEGIN", &[]);
+    run(&mut session, "UPDATE t SET g = g + 1000 WHERE g = 17", &[]);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE g = 1017", &[])), in_group(17));
+    run(&mut session, "ROLLBACK", &[]);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE g = 17", &[])), in_group(17));
+    wait_for_memory(&database, LIMIT);
+    // The snapshot has all rows, wherever they are, and so has the database that is made from it.
+    database.snapshot().unwrap();
+    drop(session);
+    drop(database);
+    assert_eq!(block_bytes(&disk), 0, "{:?}", disk.list());
+    let database = open(&disk, 512 << 20);
+    let answer = run(&mut database.session(), "SELECT k, g, v FROM t ORDER BY k", &[]);
+    assert_eq!(answer.rows.len(), model.len());
+    for (mut row, (k, (g, v))) in answer.rows.iter().zip(&model) {
+        let values: [Value; 3] = std::array::from_fn(|_| row.next().unwrap().to_value());
+        assert_eq!(values, [Value::Int(*k), Value::Int(*g), v.clone()]);
+    }
+}
+
+/// A session changes rows, then reads more than memory holds: what it has changed stays until it is over, and can be changed
+/// back.
+#[test]
+fn rows_that_a_transaction_has_changed_stay() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    for k in 0..40_000 {
+        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
+    }
+    for end in ["ROLLBACK", "COMMIT"] {
+        run(&mut session, "BEGIN", &[]);
+        for k in (0..1000).step_by(10) {
+            run(&mut session, "UPDATE t SET v = 'changed' WHERE k = $1", &[Value::Int(k)]);
+        }
+        for k in 1000..40_000 {
+            run(&mut session, "SELECT v FROM t WHERE k = $1", &[Value::Int(k)]);
+        }
+        run(&mut session, end, &[]);
+        let changed = (0..1000).filter(|k| {
+            let answer = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[Value::Int(*k)]);
+            int(&answer) == 7
+        });
+        assert_eq!(changed.count(), if end == "COMMIT" { 100 } else { 0 });
+    }
+}
+
+/// Definitions of a table with evicted rows, while there is memory for them and when there is none.
+#[test]
+fn definitions_reach_evicted_rows() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    run(&mut session, "CREATE TABLE other (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    for k in 0..3000 {
+        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
+    }
+    for k in 0..30_000 {
+        run(&mut session, "INSERT INTO other VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
+    }
+    let before = block_bytes(&disk);
+    assert!(before > 8 << 20, "{before}");
+    run(&mut session, "CREATE INDEX t_v ON t (v)", &[]);
+    run(&mut session, "ALTER TABLE t ADD COLUMN w BIGINT DEFAULT 5 NOT NULL", &[]);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE w = 5", &[])), 3000);
+    let error = session.execute("CREATE INDEX other_v ON other (v)", &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    // A transaction that needs more rows than fit is refused, and takes nothing with it.
+    let error = session.execute("SELECT max(v) FROM other", &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    for k in 0..30_000 {
+        let answer = run(&mut session, "SELECT length(v) FROM other WHERE k = $1", &[Value::Int(k)]);
+        assert_eq!(int(&answer), 1000, "row {k}");
+    }
+    run(&mut session, "TRUNCATE other", &[]);
+    run(&mut session, "DROP TABLE t", &[]);
+    assert!(block_bytes(&disk) < 3 << 20, "only open segments stay: {}", block_bytes(&disk));
+}
