@@ -74,20 +74,23 @@ impl Table {
             return cold;
         }
         self.accessed.reserve(self.id_bound(), &self.budget);
-        let (start, mut found_bytes, mut rounds) = (self.hand, 0, 0);
+        if self.next_live(self.hand).is_none() {
+            self.hand = TupleId(0);
+        }
+        let (start, mut found_bytes) = (self.hand, 0);
+        let (mut is_behind_last, mut rounds) = (false, 0);
         for _ in 0..looks_max {
             if found_bytes >= bytes {
                 break;
             }
             let next = self.next_live(self.hand);
-            if next.is_none() {
-                (self.hand, rounds) = (TupleId(0), rounds + 1);
-            }
+            is_behind_last |= next.is_none();
             let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else { break };
-            // All were looked at, some of them perhaps twice; the search may have begun behind the last.
-            let is_round = rounds > 0 && id >= start;
-            if is_round && (rounds > 1 || !cold.is_empty()) || rounds > 2 {
-                break;
+            if is_behind_last && id >= start {
+                (is_behind_last, rounds) = (false, rounds + 1);
+                if rounds == 2 || !cold.is_empty() {
+                    break;
+                }
             }
             self.hand = TupleId(id.0 + 1);
             if let Some(Locator::Live(item)) = self.locators.get(id)
