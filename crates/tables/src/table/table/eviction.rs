@@ -166,7 +166,7 @@ impl Table {
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read, and
-    /// stays until [`Table::unpin`].
+    /// stays until its partition unpins it.
     ///
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
