@@ -39,6 +39,14 @@ fn text(length: usize, fill: i64) -> Value {
     Value::Text(char::from(b'a' + (fill % 26) as u8).to_string().repeat(length).into())
 }
 
+/// Makes a table of rows of 1 KB.
+fn fill(session: &mut RowSession, table: &str, rows: i64) {
+    run(session, &format!("CREATE TABLE {table} (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)"), &[]);
+    for k in 0..rows {
+        run(session, &format!("INSERT INTO {table} VALUES ($1, $2)"), &[Value::Int(k), text(1000, k)]);
+    }
+}
+
 /// Bytes of the blocks' files.
 fn block_bytes(disk: &SimulatedDisk) -> u64 {
     let names = disk.list().unwrap();
@@ -148,10 +156,7 @@ fn rows_that_a_transaction_has_changed_stay() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let database = open(&disk, LIMIT);
     let mut session = database.session();
-    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
-    for k in 0..40_000 {
-        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
-    }
+    fill(&mut session, "t", 40_000);
     for end in ["ROLLBACK", "COMMIT"] {
         run(&mut session, "BEGIN", &[]);
         for k in (0..1000).step_by(10) {
@@ -175,14 +180,8 @@ fn definitions_reach_evicted_rows() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let database = open(&disk, LIMIT);
     let mut session = database.session();
-    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
-    run(&mut session, "CREATE TABLE other (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
-    for k in 0..3000 {
-        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
-    }
-    for k in 0..30_000 {
-        run(&mut session, "INSERT INTO other VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
-    }
+    fill(&mut session, "t", 3000);
+    fill(&mut session, "other", 30_000);
     let before = block_bytes(&disk);
     assert!(before > 8 << 20, "{before}");
     run(&mut session, "CREATE INDEX t_v ON t (v)", &[]);

@@ -265,8 +265,8 @@ impl Error {
         }
     }
 
-    /// Adds the place in a procedure where the error arose, unless it has one or the engine handles it: [`Error::OtherPartition`],
-    /// [`Error::Evicted`].
+    /// Adds the place in a procedure where the error arose, unless it has one, or the engine handles it by its variant:
+    /// [`Error::OtherPartition`], [`Error::Evicted`].
     #[must_use]
     pub fn in_procedure(self, procedure: &str, line: u32) -> Self {
         match self {

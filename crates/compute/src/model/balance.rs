@@ -22,7 +22,9 @@ struct Balanced {
     load: Load,
 }
 
-/// Chooses a route for each partition: its position among the options. Every partition is first given the option with one number, or its last; the best
+/// Chooses a route for each partition, by its position among the options.
+///
+/// Every partition is first given the option with one number, or its last; the best
 /// number is kept, the first unless another gains [`GAIN_MIN`]. Then partitions move one by one while that lets all be done
 /// sooner: a storage that is busier than this side hands over some of its partitions, and the other way round.
 ///

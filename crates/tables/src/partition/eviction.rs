@@ -70,7 +70,7 @@ impl Partition {
         let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
         for table in ids {
             for id in self.table_mut(table)?.take_wanted() {
-                self.bring_back_with_room(table, id)?;
+                self.with_room(|partition| partition.bring_back(table, id))?;
             }
         }
         Ok(())
@@ -84,13 +84,13 @@ impl Partition {
         }
     }
 
-    /// Brings back a row, evicting others where memory is full.
-    fn bring_back_with_room(&mut self, table: TableId, id: TupleId) -> Result<()> {
+    /// Does `work`, which changes nothing if it fails, evicting rows where there is no memory for it.
+    fn with_room(&mut self, work: impl Fn(&mut Self) -> Result<()>) -> Result<()> {
         loop {
-            match self.bring_back(table, id) {
+            match work(self) {
                 Err(error @ Error::OutOfMemory(_)) if !self.make_room()? => return Err(error),
                 Err(Error::OutOfMemory(_)) => {}
-                brought => return brought.map(|_| ()),
+                done => return done,
             }
         }
     }
@@ -121,32 +121,23 @@ impl Partition {
         Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict(BLOCK_BYTES, LOOKS_MAX)? > 0)
     }
 
-    /// Brings back a row, and says whether it was evicted.
-    fn bring_back(&mut self, table: TableId, id: TupleId) -> Result<bool> {
+    /// Brings back a row, if it is evicted.
+    fn bring_back(&mut self, table: TableId, id: TupleId) -> Result<()> {
         let Self { tables, blocks, .. } = self;
         let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
         let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
-            return Ok(false);
+            return Ok(());
         };
         let blocks = blocks.as_mut().ok_or_else(|| Error::internal("an evicted row without blocks"))?;
         blocks.read(place, id, &mut |image| table.bring_back(id, image).map(|_| ()))?;
         self.has_pinned = true;
-        blocks.release(place.block)?;
-        Ok(true)
+        blocks.release(place.block)
     }
 
     /// Does `work`, which changes nothing if it fails, on a table with all its rows in memory, evicting those of others
     /// where there is no memory for it.
     pub(super) fn rewrite(&mut self, table: TableId, work: impl Fn(&mut Table) -> Result<()>) -> Result<()> {
-        self.with_all_rows(table, |partition| {
-            loop {
-                match work(partition.table_mut(table)?) {
-                    Err(error @ Error::OutOfMemory(_)) if !partition.make_room()? => return Err(error),
-                    Err(Error::OutOfMemory(_)) => {}
-                    done => return done,
-                }
-            }
-        })
+        self.with_all_rows(table, |partition| partition.with_room(|partition| work(partition.table_mut(table)?)))
     }
 
     /// Does `work` while all rows of a table are in memory, and stay there.
@@ -165,7 +156,7 @@ impl Partition {
         let mut next = TupleId(0);
         loop {
             let Some(id) = self.table(table)?.evicted_from(next).next() else { return Ok(()) };
-            self.bring_back_with_room(table, id)?;
+            self.with_room(|partition| partition.bring_back(table, id))?;
             next = TupleId(id.0 + 1);
         }
     }

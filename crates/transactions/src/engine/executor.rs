@@ -95,8 +95,17 @@ impl Executor {
         let Some(member) = &mut self.member else {
             return Ran::Broken(Error::internal("a transaction on a partition that another one has"));
         };
-        run_all(std::slice::from_mut(member), head, program, arguments, &mut self.batch, interrupt, results)
+        let call = Call { head, program, arguments, interrupt };
+        run_all(std::slice::from_mut(member), call, &mut self.batch, results)
     }
+}
+
+/// A transaction to be run, with its head and its interrupt; `None` if it cannot be stopped.
+pub(super) struct Call<'a, P: ?Sized> {
+    pub head: Head,
+    pub program: &'a P,
+    pub arguments: &'a [Value],
+    pub interrupt: Option<&'a Arc<Interrupt>>,
 }
 
 /// Runs a transaction over these partitions, keeps or undoes its changes, and appends its record to the batch. Charges
@@ -107,17 +116,14 @@ impl Executor {
 /// its changes, others are evicted.
 pub(super) fn run_all<P: Program + ?Sized>(
     members: &mut [Member],
-    head: Head,
-    program: &P,
-    arguments: &[Value],
+    call: Call<'_, P>,
     batch: &mut Batch,
-    interrupt: Option<&Arc<Interrupt>>,
     mut results: Option<&mut Charge>,
 ) -> Ran<P::Outcome> {
     let mut stopped = Ok(());
     loop {
         let ran = match stopped {
-            Ok(()) => run_once(members, head, program, arguments, batch, interrupt, results.as_deref_mut()),
+            Ok(()) => run_once(members, &call, batch, results.as_deref_mut()),
             Err(error) => Ran::Done(Err(error)),
         };
         match &ran {
@@ -130,7 +136,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
             },
             _ => return over(members, ran),
         }
-        if let Some(interrupt) = interrupt {
+        if let Some(interrupt) = call.interrupt {
             stopped = stopped.and_then(|()| interrupt.check());
         }
     }
@@ -151,10 +157,11 @@ pub(super) fn bring_back(members: &mut [Member]) -> Result<()> {
 }
 
 /// Gives back memory of the tables of these partitions, if it is that which is full and a row can be evicted; says whether
-/// it did.
+/// it did. Where rows are not evicted, a transaction is not run again.
 pub(super) fn make_room(members: &mut [Member]) -> Result<bool> {
     for member in members {
-        if member.partition.budget().pressure() > 0 && member.partition.make_room()? {
+        let partition = &mut member.partition;
+        if partition.blocks().is_some() && partition.budget().pressure() > 0 && partition.make_room()? {
             return Ok(true);
         }
     }
@@ -189,11 +196,8 @@ pub(super) fn define(
 
 fn run_once<P: Program + ?Sized>(
     members: &mut [Member],
-    head: Head,
-    program: &P,
-    arguments: &[Value],
+    &Call { head, program, arguments, interrupt }: &Call<'_, P>,
     batch: &mut Batch,
-    interrupt: Option<&Arc<Interrupt>>,
     mut results: Option<&mut Charge>,
 ) -> Ran<P::Outcome> {
     let before = batch.mark();

@@ -14,7 +14,7 @@ use thermocline_tables::table::{Charge, HeapSize, Working};
 use thermocline_types::{Class, Error, Result, Value};
 
 use super::commit_waiters::CommitWaiters;
-use super::executor::{self, Ran, budget_of};
+use super::executor::{self, Call, Ran, budget_of};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped, Ticket};
@@ -275,7 +275,8 @@ impl<P: Program + ?Sized> Shared<P> {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
             let begun = clock.now();
-            let ran = executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref(), Some(results));
+            let call = Call { head, program: &*program, arguments: &arguments, interrupt: interrupt.as_ref() };
+            let ran = executor::run_all(members, call, batch, Some(results));
             if let Some(interrupt) = &interrupt {
                 interrupt.add_held(clock.since(begun));
             }
