@@ -16,7 +16,7 @@ use thermocline_procedures::Definitions;
 use thermocline_tables::partition::Member;
 use thermocline_transactions::database::{Catalog, Work};
 use thermocline_transactions::engine::{
-    self, CommitWaiters, Handle, Journal, Options, Rendezvous, Tuning, Worker, assemble,
+    self, CommitWaiters, Fetcher, Handle, Journal, Options, Rendezvous, Tuning, Worker, assemble,
 };
 use thermocline_types::{Error, Result};
 
@@ -38,6 +38,7 @@ const STUCK_AFTER: u32 = 2000;
 enum Who {
     Partition(usize),
     Keeper,
+    Fetcher,
     Snapshots,
     Client(usize),
 }
@@ -69,6 +70,7 @@ pub struct Node {
     commit_waiters: Arc<CommitWaiters<<Work as engine::Program>::Outcome>>,
     workers: Vec<Worker<Work>>,
     keeper: Keeper,
+    fetcher: Fetcher<Work>,
     pub snapshots: Snapshots,
     clients: Vec<Client>,
     turns: Vec<Turn>,
@@ -178,9 +180,10 @@ impl Node {
         let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&commit_waiters))?;
         let (schema_version, catalog) = (definitions.version, Arc::new(Catalog::new(definitions)));
         let handle = Handle::new(Arc::clone(&shared));
+        let shared_of_fetcher = Arc::clone(&shared);
         let world = World { catalog, budget, shared, handle, log, clock, synchronous, prepared: Mutex::default() };
         let clients: Vec<_> = (0..start.clients).map(|number| Client::new(number, &world)).collect();
-        let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Snapshots]);
+        let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Fetcher, Who::Snapshots]);
         let turns = everybody.chain((0..clients.len()).map(Who::Client)).map(|who| {
             // Some participants are slow.
             let weight = if random.one_in(4) { 1 } else { 4 + random.below(12) };
@@ -196,6 +199,7 @@ impl Node {
             commit_waiters,
             workers,
             keeper,
+            fetcher: Fetcher::new(shared_of_fetcher),
             clients,
             states,
             schema_version,
@@ -243,6 +247,7 @@ impl Node {
         let step = match who {
             Who::Partition(number) => self.partition(number, scene)?,
             Who::Keeper => self.keeper.step(),
+            Who::Fetcher => self.fetcher.step(),
             Who::Snapshots => self.snapshots.step(&self.world, &mut scene.random),
             Who::Client(number) => self.client(number, scene)?,
         };
@@ -254,6 +259,7 @@ impl Node {
         }
         if self.closing == Closing::Engine && self.workers_are_over() {
             self.closing = Closing::Log;
+            self.world.shared.fetches.close();
             self.world.log.close();
         }
         self.check_released()?;
@@ -297,7 +303,7 @@ impl Node {
                     let begins = scene.first.is_empty() && !scene.stopping && scene.random.one_in(40);
                     (self.snapshots.rests(), begins)
                 }
-                Who::Partition(_) | Who::Keeper => (false, false),
+                Who::Partition(_) | Who::Keeper | Who::Fetcher => (false, false),
             };
             if rests {
                 if begins {

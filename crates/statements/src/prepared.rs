@@ -158,7 +158,7 @@ impl Prepared {
     pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
         let parameters = self.settle(parameters)?;
         let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
-        self.run_settled(scope, environment, &parameters, &mut outcome)?;
+        environment.complete(self.run_settled(scope, environment, &parameters, &mut outcome))?;
         self.texts.note(&outcome.rows);
         Ok(outcome)
     }
@@ -173,9 +173,8 @@ impl Prepared {
     ) -> Result<Batch> {
         let mut batch = self.batch(sets.len());
         batch.outcome.rows.reserve(sets.len());
-        for sets in sets.chunks(LOOK_UPS_AHEAD) {
-            self.run_sets(scope, environment, sets, &mut batch)?;
-        }
+        let mut chunks = sets.chunks(LOOK_UPS_AHEAD);
+        environment.complete(chunks.try_for_each(|sets| self.run_sets(scope, environment, sets, &mut batch)))?;
         self.texts.note(&batch.outcome.rows);
         Ok(batch)
     }
@@ -195,11 +194,12 @@ impl Prepared {
             for run in from..runs.min(from + LOOK_UPS_AHEAD) {
                 sets.push(set(run)?);
             }
-            self.run_sets(scope, environment, &sets, &mut batch)?;
+            self.run_sets(scope, environment, &sets, &mut batch).or_else(|error| environment.complete(Err(error)))?;
             // The texts of these sets are freed.
             drop(sets);
             environment.next_row();
         }
+        environment.complete(Ok(()))?;
         self.texts.note(&batch.outcome.rows);
         Ok(batch)
     }

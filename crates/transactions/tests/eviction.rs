@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
@@ -12,6 +13,11 @@ use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::types::{Value, ValueRef};
+
+use crate::hooked::{Hooked, Operation};
+
+#[path = "common/hooked.rs"]
+mod hooked;
 
 const LIMIT: u64 = 24 << 20;
 
@@ -172,6 +178,58 @@ fn rows_that_a_transaction_has_changed_stay() {
         });
         assert_eq!(changed.count(), if end == "COMMIT" { 100 } else { 0 });
     }
+}
+
+/// A transaction that waits for a row on the disk holds up nobody, and reads all the rows that it needs at once.
+#[test]
+fn others_run_while_rows_are_read() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (open, reads) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let gate = (Arc::clone(&open), Arc::clone(&reads));
+    let gated = Hooked::new(&disk, move |operation, name| {
+        if operation == Operation::Read && name.starts_with("blocks-") {
+            gate.1.fetch_add(1, Ordering::SeqCst);
+            while !gate.0.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    });
+    let eviction = Some(BlockStoreSettings::default());
+    let settings = Settings { memory_bytes_max: LIMIT, eviction, partitions: 1, seed: 1, ..Settings::default() };
+    let database = RowEngine::open(Arc::new(gated), settings).unwrap();
+    let mut session = database.session();
+    run(
+        &mut session,
+        "CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL) PARTITION BY (k)",
+        &[],
+    );
+    run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+    for k in 0..30_000 {
+        run(&mut session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(k / 300), text(1000, k)]);
+    }
+    wait_for_memory(&database, LIMIT);
+    reads.store(0, Ordering::SeqCst);
+    open.store(false, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let (mut other, mut third) = (database.session(), database.session());
+        // The first rows were evicted first.
+        let waiting = scope.spawn(move || int(&run(&mut other, "SELECT sum(length(v)) FROM t WHERE g = 1", &[])));
+        let also = scope.spawn(move || int(&run(&mut third, "SELECT sum(length(v)) FROM t WHERE g = 1", &[])));
+        while reads.load(Ordering::SeqCst) < 2 {
+            std::thread::yield_now();
+        }
+        for k in 40_000..41_000 {
+            run(&mut session, "INSERT INTO t VALUES ($1, -1, 'new')", &[Value::Int(k)]);
+        }
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE g = -1 AND v = 'new'", &[])), 1000);
+        assert!(!waiting.is_finished() && !also.is_finished());
+        open.store(true, Ordering::SeqCst);
+        assert_eq!((waiting.join().unwrap(), also.join().unwrap()), (300_000, 300_000));
+    });
+    let reads = reads.load(Ordering::SeqCst);
+    // A row that two wait for may be read twice, and one in four reads needs a second page.
+    assert!((300..=2 * 300 * 2).contains(&reads), "{reads}");
 }
 
 /// Definitions of a table with evicted rows, while there is memory for them and when there is none.

@@ -1,11 +1,13 @@
 //! The blocks of one partition, in append-only segments.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use thermocline_machine::ids::{DatabaseId, PartitionId};
 use thermocline_tables::schema::TableId;
-use thermocline_tables::table::{BlockNumber, BlockPlace, Blocks, TupleId};
+use thermocline_tables::table::{BlockNumber, BlockPlace, Blocks, RowReader, TupleId};
 use thermocline_types::{Class, Error, Result};
 
 use super::format::{BlockBuilder, NotARecord, PAGE_BYTES, Record, record, records, segment_header};
@@ -64,7 +66,7 @@ struct Block {
 
 #[derive(Debug)]
 struct Segment {
-    file: Box<dyn ReadFile>,
+    file: Arc<dyn ReadFile>,
     blocks: u32,
     bytes: u64,
 }
@@ -179,7 +181,7 @@ impl BlockStore {
                 return Err(error);
             }
         };
-        self.segments.insert(segment, Segment { file: reader, blocks: 0, bytes: PAGE_BYTES as u64 });
+        self.segments.insert(segment, Segment { file: Arc::from(reader), blocks: 0, bytes: PAGE_BYTES as u64 });
         Ok(Open { segment, file })
     }
 
@@ -211,23 +213,13 @@ impl BlockStore {
         buffer: &mut Vec<u8>,
         each: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<T> {
+        self.opened(number)?.read_row(offset, tuple, buffer, each)
+    }
+
+    /// A block, for reads apart from the store.
+    fn opened(&self, number: BlockNumber) -> Result<OpenedBlock> {
         let (block, segment) = self.block(number)?;
-        let damaged =
-            |what: &str| self.damaged((&block, number), format_args!("{what} at byte {offset} of it, row {}", tuple.0));
-        let (offset, end) = (offset as usize, block.bytes as usize);
-        let first = offset / PAGE_BYTES * PAGE_BYTES;
-        let mut last = (first + PAGE_BYTES).min(end);
-        loop {
-            self.read((&block, segment, number), first..last, buffer)?;
-            match record(buffer.get(offset - first..).unwrap_or_default(), (number, block.table)) {
-                Ok((record, _)) if record.tuple == tuple => return each(record.image),
-                Ok(_) => return Err(damaged("another row is")),
-                Err(NotARecord::Longer(bytes)) if offset + bytes <= end && last < end => {
-                    last = (offset + bytes).next_multiple_of(PAGE_BYTES).min(end);
-                }
-                Err(_) => return Err(damaged("something else than a row is")),
-            }
-        }
+        Ok(OpenedBlock { number, block, file: Arc::clone(&segment.file), name: self.name(block.segment) })
     }
 
     /// Reads all of a block, and gives its records to `each`, with their offsets, in the order in which they were put
@@ -241,33 +233,11 @@ impl BlockStore {
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(u32, Record<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (block, segment) = self.block(number)?;
-        self.read((&block, segment, number), 0..block.bytes as usize, buffer)?;
-        let found = records(buffer, (number, block.table));
-        let found = found.ok_or_else(|| self.damaged((&block, number), format_args!("it is not what was written")))?;
+        let opened = self.opened(number)?;
+        opened.read(0..opened.block.bytes as usize, buffer)?;
+        let found = records(buffer, (number, opened.block.table));
+        let found = found.ok_or_else(|| opened.damaged(format_args!("it is not what was written")))?;
         found.into_iter().try_for_each(|(offset, record)| each(offset, record))
-    }
-
-    fn read(
-        &self,
-        (block, segment, number): (&Block, &Segment, BlockNumber),
-        range: std::ops::Range<usize>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<()> {
-        buffer.clear();
-        buffer.resize(range.len(), 0);
-        let read = segment.file.read_at(block.at + range.start as u64, buffer)?;
-        if read < range.len() {
-            let missing = format_args!("the file ends {read} bytes after byte {} of it", range.start);
-            return Err(self.damaged((block, number), missing));
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn damaged(&self, (block, number): (&Block, BlockNumber), what: std::fmt::Arguments<'_>) -> Error {
-        let name = self.name(block.segment);
-        Error::corrupt(format_args!("{name}: block {} at byte {}: {what}", number.0, block.at))
     }
 
     /// Notes that a row has left a block, whose files go with its last row.
@@ -303,6 +273,55 @@ impl BlockStore {
     }
 }
 
+/// A block as of some moment. Its bytes stay readable for as long as this lives, also when its rows have left.
+struct OpenedBlock {
+    number: BlockNumber,
+    block: Block,
+    file: Arc<dyn ReadFile>,
+    name: String,
+}
+
+impl OpenedBlock {
+    fn read_row<T>(
+        &self,
+        offset: u32,
+        tuple: TupleId,
+        buffer: &mut Vec<u8>,
+        each: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let damaged = |what: &str| self.damaged(format_args!("{what} at byte {offset} of it, row {}", tuple.0));
+        let (offset, end) = (offset as usize, self.block.bytes as usize);
+        let first = offset / PAGE_BYTES * PAGE_BYTES;
+        let mut last = (first + PAGE_BYTES).min(end);
+        loop {
+            self.read(first..last, buffer)?;
+            match record(buffer.get(offset - first..).unwrap_or_default(), (self.number, self.block.table)) {
+                Ok((record, _)) if record.tuple == tuple => return each(record.image),
+                Ok(_) => return Err(damaged("another row is")),
+                Err(NotARecord::Longer(bytes)) if offset + bytes <= end && last < end => {
+                    last = (offset + bytes).next_multiple_of(PAGE_BYTES).min(end);
+                }
+                Err(_) => return Err(damaged("something else than a row is")),
+            }
+        }
+    }
+
+    fn read(&self, range: Range<usize>, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.clear();
+        buffer.resize(range.len(), 0);
+        let read = self.file.read_at(self.block.at + range.start as u64, buffer)?;
+        if read < range.len() {
+            return Err(self.damaged(format_args!("the file ends {read} bytes after byte {} of it", range.start)));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn damaged(&self, what: fmt::Arguments<'_>) -> Error {
+        Error::corrupt(format_args!("{}: block {} at byte {}: {what}", self.name, self.number.0, self.block.at))
+    }
+}
+
 impl Blocks for BlockStore {
     fn put(
         &mut self,
@@ -318,6 +337,11 @@ impl Blocks for BlockStore {
 
     fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.read_row((place.block, place.offset), tuple, &mut Vec::new(), each)
+    }
+
+    fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader> {
+        let opened = self.opened(place.block)?;
+        Ok(Box::new(move || opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))))
     }
 
     fn release(&mut self, block: BlockNumber) -> Result<()> {

@@ -21,6 +21,8 @@ pub struct Environment {
     memory: Option<Box<StatementMemory>>,
     /// Reused buffer, so that not every statement allocates one.
     buffer: RefCell<Vec<u8>>,
+    /// Whether a row that was needed is evicted.
+    is_short: Cell<bool>,
 }
 
 /// Factory of environments for other threads; see [`Environment::apart`].
@@ -57,7 +59,32 @@ impl Environment {
             interrupt: None,
             memory: None,
             buffer: RefCell::new(Vec::new()),
+            is_short: Cell::new(false),
         }
+    }
+
+    /// The row, or `None` if it is evicted: the statement goes on without it, only to find out which others it needs
+    /// (the pre-pass of Anti-Caching 2013, section 3.4). [`Environment::complete`] ends it.
+    #[inline]
+    pub(crate) fn present<T>(&self, row: Result<T>) -> Result<Option<T>> {
+        match row {
+            Err(Error::Evicted) => {
+                self.is_short.set(true);
+                Ok(None)
+            }
+            row => row.map(Some),
+        }
+    }
+
+    /// Whether a row that was needed is evicted.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short.get()
+    }
+
+    /// The result of a statement; [`Error::Evicted`] if it went on without evicted rows, whatever came of that.
+    #[inline]
+    pub(crate) fn complete<T>(&self, result: Result<T>) -> Result<T> {
+        if self.is_short.get() { Err(Error::Evicted) } else { result }
     }
 
     /// The environment of expressions over parameters only, outside of a transaction and its memory; texts may take 16

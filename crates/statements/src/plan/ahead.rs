@@ -62,7 +62,8 @@ impl<'a> Next<'a> {
         table.read_rows_ahead(ids);
         let mut keys = Keys::new(frame.environment.buffer());
         for id in ids {
-            frame.set(step.slot, Source::Row(table.row(*id)?));
+            let Some(row) = frame.environment.present(table.row(*id))? else { continue };
+            frame.set(step.slot, Source::Row(row));
             let _ = keys.push(|key| push_parts(key, self.parts, frame));
         }
         self.table.read_ahead(self.index, &keys)?;

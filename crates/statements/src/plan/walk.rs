@@ -98,7 +98,8 @@ fn find_joined<'a>(
 ) -> Result<bool> {
     let mut visit = |id: TupleId, frame: &mut Frame<'a>| -> Result<bool> {
         frame.environment.spend(1)?;
-        frame.set(step.slot, Source::Row(table.row(id)?));
+        let Some(row) = frame.environment.present(table.row(id))? else { return Ok(true) };
+        frame.set(step.slot, Source::Row(row));
         if all_hold(&step.on, frame)? { each(id, frame) } else { Ok(true) }
     };
     let mut visit_all = |ids: &mut dyn Iterator<Item = TupleId>, frame: &mut Frame<'a>| -> Result<bool> {

@@ -66,7 +66,7 @@ impl Select {
     ) -> Result<()> {
         environment.spend(1)?;
         let Some(step) = self.steps.first() else { return Ok(()) };
-        let row = partition.table(step.table.id)?.row(id)?;
+        let Some(row) = environment.present(partition.table(step.table.id)?.row(id))? else { return Ok(()) };
         if !step.on.is_empty() {
             let mut frame = Frame::new(parameters, environment);
             frame.set(step.slot, Source::Row(row));

@@ -81,6 +81,7 @@ fn side_by_side(
             let environment = apart.environment().with_memory(transaction.memory.take());
             let mut outcome = Outcome::default();
             let changed = change(partition, transaction, &environment, Some(&mut outcome));
+            let changed = environment.complete(changed);
             transaction.memory = environment.into_memory();
             if let Some(memory) = &mut transaction.memory {
                 memory.end();

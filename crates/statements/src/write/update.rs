@@ -204,13 +204,15 @@ impl Update {
         if self.of_integers && self.step.on.is_empty() && self.is_of(table.layout()) {
             let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
             let values = |image: &[u8]| self.integers(image, parameters);
-            if let Some(row) = table.change_integers(id, places, values, &mut transaction.undo)? {
+            let changed = table.change_integers(id, places, values, &mut transaction.undo);
+            let Some(changed) = environment.present(changed)? else { return Ok(()) };
+            if let Some(row) = changed {
                 outcome.affected += 1;
                 return self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment);
             }
         }
         let mut frame = Frame::new(parameters, environment);
-        let place = table.place_of(id)?;
+        let Some(place) = environment.present(table.place_of(id))? else { return Ok(()) };
         let row = table.row_at(place)?;
         frame.set(0, Source::Row(row));
         if !all_hold(&self.step.on, &frame)? {
@@ -266,7 +268,7 @@ pub(super) fn one_step(
     Ok((step, routing))
 }
 
-/// Finds all rows of a step before any of them changes.
+/// Finds all rows of a step before any of them changes; none if some of them are evicted.
 pub(super) fn matching(
     step: &Step,
     partition: &Partition,
@@ -285,6 +287,9 @@ pub(super) fn matching(
         ids.push(id);
         Ok(true)
     })?;
+    if environment.is_short() {
+        ids.clear();
+    }
     if matches!(step.access, Access::Union { .. }) {
         // In scan order, which determines random values and temporary unique conflicts.
         ids.sort_unstable();

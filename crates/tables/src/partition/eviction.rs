@@ -7,11 +7,13 @@
 //!            has needed, after it was rolled back
 //! ```
 
+use std::fmt;
+
 use thermocline_types::{Error, Result};
 
 use super::{Partition, Transaction};
 use crate::schema::TableId;
-use crate::table::{BlockPlace, Blocks, Row, Table, TupleId};
+use crate::table::{BlockPlace, Blocks, Row, RowReader, Table, TupleId};
 
 /// Bytes of the images in a block.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -21,6 +23,45 @@ const LOOKS_MAX: usize = 1 << 16;
 const ROOM_BYTES: usize = 1 << 20;
 /// Rows that are moved together at once there.
 const COMPACT_ROWS: usize = 4096;
+
+/// An evicted row that a transaction has needed, and a read of it.
+pub struct WantedRow {
+    table: TableId,
+    id: TupleId,
+    place: BlockPlace,
+    reader: RowReader,
+}
+
+impl fmt::Debug for WantedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WantedRow").field("table", &self.table).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl WantedRow {
+    /// Reads it.
+    pub fn fetch(self) -> FetchedRow {
+        let Self { table, id, place, reader } = self;
+        FetchedRow { table, id, place, image: reader() }
+    }
+}
+
+/// An evicted row that was read.
+#[derive(Debug)]
+pub struct FetchedRow {
+    table: TableId,
+    id: TupleId,
+    /// Where it was.
+    place: BlockPlace,
+    image: Result<Vec<u8>>,
+}
+
+impl FetchedRow {
+    /// Bytes of its image.
+    pub fn bytes(&self) -> usize {
+        self.image.as_ref().map_or(0, Vec::capacity)
+    }
+}
 
 impl Partition {
     /// Lets rows be evicted to these blocks.
@@ -72,6 +113,54 @@ impl Partition {
             for id in self.table_mut(table)?.take_wanted() {
                 self.with_room(|partition| partition.bring_back(table, id))?;
             }
+        }
+        Ok(())
+    }
+
+    /// The evicted rows that transactions have needed since the last call, to be [fetched](WantedRow::fetch) and [brought
+    /// back](Partition::bring_back_fetched).
+    ///
+    /// # Errors
+    /// If a block does not exist.
+    pub fn wanted(&mut self) -> Result<Vec<WantedRow>> {
+        let Self { tables, blocks, .. } = self;
+        let Some(blocks) = blocks else { return Ok(Vec::new()) };
+        let mut wanted = Vec::new();
+        for table in tables.iter_mut().flatten() {
+            let mut ids = table.take_wanted();
+            ids.sort_unstable();
+            ids.dedup();
+            for id in ids {
+                if let Some(place) = table.block_place(id) {
+                    let reader = blocks.reader(place, id)?;
+                    wanted.push(WantedRow { table: table.definition().id, id, place, reader });
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Brings back rows that were read, unless they are back already, evicting others where memory is full. They stay until
+    /// [`Partition::unpin`].
+    ///
+    /// # Errors
+    /// If a row could not be read, or has no room in memory although nothing else can be evicted.
+    pub fn bring_back_fetched(&mut self, rows: Vec<FetchedRow>) -> Result<()> {
+        for FetchedRow { table, id, place, image } in rows {
+            let here = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+            // It may be back, or have gone to another block since, or its table may be gone.
+            if here.and_then(|table| table.block_place(id)) != Some(place) {
+                continue;
+            }
+            let image = image?;
+            self.with_room(|partition| {
+                let Self { tables, blocks, .. } = partition;
+                let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
+                let (Some(table), Some(blocks)) = (table, blocks) else { return Ok(()) };
+                table.bring_back(id, &image)?;
+                blocks.release(place.block)
+            })?;
+            self.has_pinned = true;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ pub mod reader;
 mod scope;
 mod transaction;
 
+pub use eviction::{FetchedRow, WantedRow};
 pub use filling::Filling;
 pub use participants::Participants;
 pub use partition::being_built;

@@ -8,6 +8,9 @@ use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
+/// Reads the image of a row, or says why it cannot.
+pub type RowReader = Box<dyn FnOnce() -> Result<Vec<u8>> + Send>;
+
 /// Blocks of one partition's evicted rows (Anti-Caching 2013, section 3.1).
 pub trait Blocks: Debug + Send {
     /// Writes a block of rows of one table, given by their images. Returns its number, and the place of each row in it.
@@ -25,6 +28,12 @@ pub trait Blocks: Debug + Send {
     /// # Errors
     /// If it cannot be read, or is not what was written; and those of `each`.
     fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+    /// A read of a row's image that can be done on any thread, at any later time: the block may go meanwhile.
+    ///
+    /// # Errors
+    /// If there is no such block.
+    fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader>;
 
     /// Notes that a row has left a block: it is live again, or removed.
     ///

@@ -34,7 +34,7 @@ mod table;
 mod tuple_ids;
 mod undo;
 
-pub use blocks::Blocks;
+pub use blocks::{Blocks, RowReader};
 pub use budget::{Budget, Full, Reach, Working};
 pub use charge::{Charge, allocated};
 pub use digest::Digest;

@@ -58,6 +58,8 @@ pub enum Ran<O> {
     Done(Result<O>),
     /// It must run over these partitions as well, or over all if none is named; it has left no changes.
     OtherPartition(Box<[u32]>),
+    /// It must run again when the evicted rows are back that its partition has noted; it has left no changes.
+    Evicted,
     /// A bug: the partition cannot go on.
     Broken(Error),
 }
@@ -76,16 +78,17 @@ impl Executor {
 
     /// Runs a transaction over this partition alone.
     pub fn run<P: Program + ?Sized>(&mut self, program: &P, arguments: &[Value], timestamp: Micros) -> Ran<P::Outcome> {
-        self.run_interruptible(program, arguments, timestamp, None, None)
+        self.run_interruptible(program, arguments, timestamp, (None, false), None)
     }
 
-    /// [`Executor::run`] with an interrupt, and with a charge for the result.
+    /// [`Executor::run`] with an interrupt, and with a charge for the result. It may end as [`Ran::Evicted`] if it `waits`
+    /// elsewhere for evicted rows; otherwise they are read here.
     pub(super) fn run_interruptible<P: Program + ?Sized>(
         &mut self,
         program: &P,
         arguments: &[Value],
         timestamp: Micros,
-        interrupt: Option<&Arc<Interrupt>>,
+        (interrupt, waits): (Option<&Arc<Interrupt>>, bool),
         results: Option<&mut Charge>,
     ) -> Ran<P::Outcome> {
         if let Some(Err(stopped)) = interrupt.map(|interrupt| interrupt.start()) {
@@ -95,7 +98,7 @@ impl Executor {
         let Some(member) = &mut self.member else {
             return Ran::Broken(Error::internal("a transaction on a partition that another one has"));
         };
-        let call = Call { head, program, arguments, interrupt };
+        let call = Call { head, program, arguments, interrupt, waits };
         run_all(std::slice::from_mut(member), call, &mut self.batch, results)
     }
 }
@@ -106,14 +109,16 @@ pub(super) struct Call<'a, P: ?Sized> {
     pub program: &'a P,
     pub arguments: &'a [Value],
     pub interrupt: Option<&'a Arc<Interrupt>>,
+    /// Whether it ends as [`Ran::Evicted`] where it needs evicted rows, which otherwise are read at once.
+    pub waits: bool,
 }
 
 /// Runs a transaction over these partitions, keeps or undoes its changes, and appends its record to the batch. Charges
 /// its result to `results`; without memory for it the transaction fails, which is impossible once its record is
 /// written.
 ///
-/// If it needs evicted rows, it is undone, and run again with the same head when they are back; if there is no memory for
-/// its changes, others are evicted.
+/// If it needs evicted rows, it is undone, and run again with the same head when they are back, unless it waits for them
+/// elsewhere; if there is no memory for its changes, others are evicted.
 pub(super) fn run_all<P: Program + ?Sized>(
     members: &mut [Member],
     call: Call<'_, P>,
@@ -127,6 +132,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
             Err(error) => Ran::Done(Err(error)),
         };
         match &ran {
+            Ran::Done(Err(Error::Evicted)) if call.waits => return over(members, Ran::Evicted),
             Ran::Done(Err(Error::Evicted)) => stopped = bring_back(members),
             Ran::Done(Err(Error::OutOfMemory(_))) => match make_room(members) {
                 Ok(true) => stopped = Ok(()),
@@ -196,7 +202,7 @@ pub(super) fn define(
 
 fn run_once<P: Program + ?Sized>(
     members: &mut [Member],
-    &Call { head, program, arguments, interrupt }: &Call<'_, P>,
+    &Call { head, program, arguments, interrupt, .. }: &Call<'_, P>,
     batch: &mut Batch,
     mut results: Option<&mut Charge>,
 ) -> Ran<P::Outcome> {

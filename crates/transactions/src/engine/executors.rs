@@ -16,6 +16,7 @@ use thermocline_types::{Error, Result};
 use super::client::Client;
 use super::commit_waiters::CommitWaiters;
 use super::executor::{Executor, Heads};
+use super::fetcher::{Fetcher, Fetches};
 use super::handle::Handle;
 use super::holds::{HoldTimes, Holds};
 use super::interactive::{Begin, Interactive};
@@ -42,10 +43,14 @@ pub struct Options {
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
 }
 
-/// The threads of all partitions.
+/// Threads that read evicted rows: as many reads as a disk does well at once.
+const FETCHERS: usize = 4;
+
+/// The threads of all partitions, and those that read evicted rows.
 pub struct Executors<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
     threads: Vec<JoinHandle<Option<Member>>>,
+    fetchers: Vec<JoinHandle<()>>,
     idle_max: Duration,
 }
 
@@ -60,12 +65,19 @@ impl<P: Program + ?Sized> Executors<P> {
     ) -> Result<Self> {
         let idle_max = options.idle_max;
         let (shared, workers) = assemble(options, Tuning::default(), members, journal, commit_waiters)?;
-        let mut engine = Self { shared, threads: Vec::new(), idle_max };
+        let mut engine = Self { shared, threads: Vec::new(), fetchers: Vec::new(), idle_max };
+        let failed = |error: std::io::Error| Error::Io(format!("cannot start a thread: {error}").into());
+        for number in 0..FETCHERS {
+            let (mut fetcher, clock) = (Fetcher::new(Arc::clone(&engine.shared)), engine.shared.clock.clone());
+            let thread = std::thread::Builder::new().name(format!("fetcher {number}"));
+            let thread = thread.spawn(move || machine::run(&mut fetcher, &clock));
+            engine.fetchers.push(thread.map_err(failed)?);
+        }
         for (number, mut worker) in workers.into_iter().enumerate() {
             let clock = engine.shared.clock.clone();
             let thread = std::thread::Builder::new().name(format!("partition {number}"));
             let thread = thread.spawn(move || machine::run(&mut worker, &clock));
-            engine.threads.push(thread.map_err(|error| Error::Io(format!("cannot start a thread: {error}").into()))?);
+            engine.threads.push(thread.map_err(failed)?);
         }
         Ok(engine)
     }
@@ -120,7 +132,11 @@ impl<P: Program + ?Sized> Executors<P> {
 
     fn join(&mut self) -> Vec<Member> {
         self.shared.stop(Error::Cancelled("the database is closed".into()));
-        self.threads.drain(..).filter_map(|thread| thread.join().ok().flatten()).collect()
+        let members = self.threads.drain(..).filter_map(|thread| thread.join().ok().flatten()).collect();
+        // Transactions that wait for rows are refused, as all that have not run.
+        self.shared.fetches.close();
+        self.fetchers.drain(..).for_each(|thread| drop(thread.join()));
+        members
     }
 }
 
@@ -178,6 +194,7 @@ pub fn assemble<P: Program + ?Sized>(
     let Tuning { clock, batch_items, part_bytes, build_rows } = tuning;
     let shared = Arc::new(Shared {
         queues,
+        fetches: Fetches::default(),
         journal,
         commit_waiters,
         timestamps,

@@ -103,13 +103,18 @@ impl<T: HeapSize> Queue<T> {
     /// Puts in a request of the engine itself, of which there are few, even if the queue is full; returns false once it
     /// is closed.
     pub fn push_own(&self, item: T) -> bool {
+        self.push_back_again(item).is_none()
+    }
+
+    /// Puts in an item whose request had left the queue, even if it is full; returns it once the queue is closed.
+    pub fn push_back_again(&self, item: T) -> Option<T> {
         let mut state = self.state.lock();
         if state.closed {
-            return false;
+            return Some(item);
         }
-        state.put(item, &self.budget, true);
+        let refused = state.put(item, &self.budget, true);
         self.wake(state);
-        true
+        refused
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State<T>>) {

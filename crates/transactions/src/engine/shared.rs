@@ -9,12 +9,13 @@ use thermocline_durability::log::Batch;
 use thermocline_machine::Clock;
 use thermocline_machine::ids::{Micros, PartitionId};
 use thermocline_machine::interrupt::Interrupt;
-use thermocline_tables::partition::{Head, Member};
+use thermocline_tables::partition::{FetchedRow, Head, Member};
 use thermocline_tables::table::{Charge, HeapSize, Working};
 use thermocline_types::{Class, Error, Result, Value};
 
 use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Call, Ran, budget_of};
+use super::fetcher::{Fetched, Fetches};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped, Ticket};
@@ -44,6 +45,9 @@ impl<P: Program + ?Sized> HeapSize for Item<P> {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::One(request) => request.heap_bytes(),
+            Self::Fetched(fetched) => {
+                fetched.request.heap_bytes() + fetched.rows.iter().map(FetchedRow::bytes).sum::<usize>()
+            }
             Self::Visit(_) => 0,
             Self::Meet(.., heap_bytes) => *heap_bytes,
         }
@@ -54,6 +58,8 @@ impl<P: Program + ?Sized> HeapSize for Item<P> {
 pub enum Item<P: Program + ?Sized> {
     /// A transaction over this partition.
     One(Request<P>),
+    /// The same, which was undone because it needed evicted rows; these were read.
+    Fetched(Box<Fetched<P>>),
     /// A visit to the partition between two transactions, such as a step of a snapshot.
     Visit(Visit),
     /// A transaction over several; the last partition to arrive takes the job. `None` for a session's. The number is
@@ -75,6 +81,8 @@ pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
 pub struct Shared<P: Program + ?Sized> {
     /// The queue of each partition.
     pub queues: Vec<Queue<Item<P>>>,
+    /// Transactions that wait for evicted rows.
+    pub fetches: Fetches<P>,
     /// Receiver of records.
     pub journal: Arc<dyn Journal>,
     /// Results that wait for the log.
@@ -275,7 +283,8 @@ impl<P: Program + ?Sized> Shared<P> {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
             let begun = clock.now();
-            let call = Call { head, program: &*program, arguments: &arguments, interrupt: interrupt.as_ref() };
+            let (program, arguments) = (&*program, &*arguments);
+            let call = Call { head, program, arguments, interrupt: interrupt.as_ref(), waits: false };
             let ran = executor::run_all(members, call, batch, Some(results));
             if let Some(interrupt) = &interrupt {
                 interrupt.add_held(clock.since(begun));
@@ -292,6 +301,8 @@ impl<P: Program + ?Sized> Shared<P> {
                     }
                     _ => Err(Error::internal("a transaction over all partitions needs another one")),
                 },
+                // Rows of several partitions are brought back at once.
+                Ran::Evicted => Err(Error::internal("a transaction over partitions that waits for rows")),
                 Ran::Broken(error) => {
                     if let Some(ticket) = inner.lock().take() {
                         ticket.refuse(error.clone());

@@ -14,6 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
+use super::fetcher::{Fetch, Fetched};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -26,6 +27,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// microseconds each, so that nobody waits for more than a few hundred.
 const COMPACT_ROWS_BUSY: usize = 16;
 const COMPACT_ROWS_IDLE: usize = 256;
+/// Times that a transaction is undone for evicted rows before it reads them where it runs.
+const RESTARTS_MAX: u32 = 8;
 /// How long partitions that have met stay together before requests for a single one have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
@@ -318,7 +321,7 @@ impl<P: Program + ?Sized> Worker<P> {
         let place = self.items.iter().position(|item| !matches!(item, Item::Meet(..)));
         let turn = match place.map(|place| (place, self.items.get(place))) {
             _ if !self.is_early() => None,
-            Some((place, Some(Item::One(_)))) => self.items.remove(place).map(Turn::Run),
+            Some((place, Some(Item::One(_) | Item::Fetched(_)))) => self.items.remove(place).map(Turn::Run),
             Some(_) => None,
             None => (self.items.len() < self.batch_items).then_some(Turn::Go(Next::Take)),
         };
@@ -330,13 +333,15 @@ impl<P: Program + ?Sized> Worker<P> {
 
     /// Event that the next transaction must wait for; visits, such as steps of a snapshot, need not.
     fn held_up(&self) -> Option<Wait> {
-        let is_transaction = self.ahead.is_some() || matches!(self.items.front(), Some(Item::One(_) | Item::Meet(..)));
+        let is_transaction = self.ahead.is_some()
+            || matches!(self.items.front(), Some(Item::One(_) | Item::Fetched(_) | Item::Meet(..)));
         self.executor.member.as_ref().filter(|_| is_transaction)?.partition.held_up()
     }
 
     fn run(&mut self, item: Item<P>) -> Result<()> {
         match item {
-            Item::One(request) => self.one(request)?,
+            Item::One(request) => self.one(request, 0)?,
+            Item::Fetched(fetched) => self.fetched(*fetched)?,
             Item::Visit(visit) => {
                 let begun = self.shared.clock.now();
                 if let Some(member) = &mut self.executor.member {
@@ -358,7 +363,20 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    fn one(&mut self, request: Request<P>) -> Result<()> {
+    /// Runs a transaction again whose evicted rows were read.
+    fn fetched(&mut self, Fetched { rows, request, restarts }: Fetched<P>) -> Result<()> {
+        let back = self.executor.member.as_mut().map_or(Ok(()), |member| member.partition.bring_back_fetched(rows));
+        if let Err(error) = back {
+            if let Some(member) = &mut self.executor.member {
+                member.partition.unpin();
+            }
+            self.replies.extend(request.ticket.answer(Err(error)));
+            return Ok(());
+        }
+        self.one(request, restarts)
+    }
+
+    fn one(&mut self, request: Request<P>, restarts: u32) -> Result<()> {
         let Request { program, arguments, ticket, interrupt } = request;
         if self.executor.member.is_none() {
             ticket.refuse(self.shared.refusal());
@@ -366,7 +384,9 @@ impl<P: Program + ?Sized> Worker<P> {
         }
         let results = Some(&mut self.results);
         let begun = interrupt.is_some().then(|| self.shared.clock.now());
-        let ran = self.executor.run_interruptible(&*program, &arguments, self.now, interrupt.as_ref(), results);
+        let waits = restarts < RESTARTS_MAX;
+        let ran =
+            self.executor.run_interruptible(&*program, &arguments, self.now, (interrupt.as_ref(), waits), results);
         if let (Some(begun), Some(interrupt)) = (begun, &interrupt) {
             interrupt.add_held(self.held(begun));
         }
@@ -375,6 +395,16 @@ impl<P: Program + ?Sized> Worker<P> {
             Ran::OtherPartition(wanted) => {
                 let had = self.executor.member.as_slice();
                 self.shared.request_again(Request { program, arguments, ticket, interrupt }, had, &wanted);
+            }
+            Ran::Evicted => {
+                let wanted = self.executor.member.as_mut().map_or(Ok(Vec::new()), |member| member.partition.wanted());
+                let request = Request { program, arguments, ticket, interrupt };
+                match wanted {
+                    Ok(rows) => {
+                        self.shared.fetches.push(Fetch { partition: self.id, rows, request, restarts: restarts + 1 });
+                    }
+                    Err(error) => self.replies.extend(request.ticket.answer(Err(error))),
+                }
             }
             Ran::Broken(error) => {
                 self.executor.member = None;
@@ -444,7 +474,7 @@ impl<P: Program + ?Sized> Worker<P> {
         let mut place = 0;
         while let Some(item) = self.items.get(place) {
             match item {
-                Item::One(_) => {
+                Item::One(_) | Item::Fetched(_) => {
                     place += 1;
                     continue;
                 }

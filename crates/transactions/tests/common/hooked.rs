@@ -17,11 +17,12 @@ pub enum Operation {
     MakeRoom,
     Sync,
     Remove,
+    Read,
 }
 
 type Hook = dyn Fn(Operation, &str) -> Result<()> + Send + Sync;
 
-/// A disk that calls a hook before it writes.
+/// A disk that calls a hook before it writes, and before it reads a part of a file.
 pub struct Hooked {
     disk: SimulatedDisk,
     hook: Arc<Hook>,
@@ -79,6 +80,29 @@ impl AppendFile for HookedFile {
     }
 }
 
+struct HookedReader {
+    file: Box<dyn ReadFile>,
+    name: String,
+    hook: Arc<Hook>,
+}
+
+impl fmt::Debug for HookedReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HookedReader").field(&self.file).finish()
+    }
+}
+
+impl ReadFile for HookedReader {
+    fn length(&self) -> Result<u64> {
+        self.file.length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        (self.hook)(Operation::Read, &self.name)?;
+        self.file.read_at(offset, buffer)
+    }
+}
+
 impl Disk for Hooked {
     fn list(&self) -> Result<Vec<String>> {
         self.disk.list()
@@ -91,7 +115,8 @@ impl Disk for Hooked {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
-        self.disk.open(name)
+        let file = self.disk.open(name)?;
+        Ok(Box::new(HookedReader { file, name: name.to_owned(), hook: Arc::clone(&self.hook) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
