@@ -227,8 +227,10 @@ impl Node {
 
     /// Whether partitions, the log and all requests have ended.
     pub fn is_closed(&self) -> bool {
-        let are_over =
-            self.turns.iter().all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots));
+        let are_over = self
+            .turns
+            .iter()
+            .all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots | Who::Fetcher));
         are_over && self.clients.iter().all(Client::rests) && self.snapshots.rests()
     }
 
@@ -303,7 +305,8 @@ impl Node {
                     let begins = scene.first.is_empty() && !scene.stopping && scene.random.one_in(40);
                     (self.snapshots.rests(), begins)
                 }
-                Who::Partition(_) | Who::Keeper | Who::Fetcher => (false, false),
+                Who::Fetcher => (self.world.shared.fetches.is_empty(), false),
+                Who::Partition(_) | Who::Keeper => (false, false),
             };
             if rests {
                 if begins {

@@ -15,6 +15,8 @@ use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{BlockPlace, Blocks, Row, RowReader, Table, TupleId};
 
+/// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
+const FETCH_ROWS_MAX: usize = 1024;
 /// Bytes of the images in a block.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Rows that are looked at for it.
@@ -117,7 +119,7 @@ impl Partition {
         Ok(())
     }
 
-    /// The evicted rows that transactions have needed since the last call, to be [fetched](WantedRow::fetch) and [brought
+    /// Up to 1024 of the evicted rows that transactions have needed since the last call, to be [fetched](WantedRow::fetch) and [brought
     /// back](Partition::bring_back_fetched).
     ///
     /// # Errors
@@ -131,7 +133,7 @@ impl Partition {
             ids.sort_unstable();
             ids.dedup();
             for id in ids {
-                if let Some(place) = table.block_place(id) {
+                if let Some(place) = table.block_place(id).filter(|_| wanted.len() < FETCH_ROWS_MAX) {
                     let reader = blocks.reader(place, id)?;
                     wanted.push(WantedRow { table: table.definition().id, id, place, reader });
                 }

@@ -66,6 +66,11 @@ impl<P: Program + ?Sized> Fetches<P> {
         self.arrived.advance();
     }
 
+    /// Whether nothing waits for a reader.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().waiting.is_empty()
+    }
+
     fn pop(&self) -> Next<P> {
         let seen = self.arrived.seen();
         let mut state = self.state.lock();

@@ -283,8 +283,8 @@ impl<P: Program + ?Sized> Shared<P> {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
             let begun = clock.now();
-            let (program, arguments) = (&*program, &*arguments);
-            let call = Call { head, program, arguments, interrupt: interrupt.as_ref(), waits: false };
+            let (of_call, given) = (&*program, &*arguments);
+            let call = Call { head, program: of_call, arguments: given, interrupt: interrupt.as_ref(), waits: false };
             let ran = executor::run_all(members, call, batch, Some(results));
             if let Some(interrupt) = &interrupt {
                 interrupt.add_held(clock.since(begun));
