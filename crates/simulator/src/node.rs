@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use thermocline_durability::blocks::{BlockStore, BlockStoreSettings};
 use thermocline_durability::disk::SimulatedDisk;
 use thermocline_durability::log::{Collector, Control, Keeper, LogEnd, LogExtent, LogSettings, Writer, start_log};
 use thermocline_durability::recovery::{take_back_loads, taken_back};
@@ -133,12 +132,6 @@ impl Node {
         } = start;
         if Control::read(&disk)?.is_none() {
             Control { identity, log: LogExtent::NotBegun }.write(&disk)?;
-        }
-        BlockStore::clear(&disk)?;
-        for member in &mut members {
-            let settings = BlockStoreSettings { segment_bytes: 1 << 12 << random.below(4) };
-            let blocks = BlockStore::new(Arc::new(disk.clone()), identity.database, member.partition.id(), settings);
-            member.partition.set_blocks(Box::new(blocks));
         }
         let clock = Clock::simulated(Micros(0));
         let budget = members.first().map(|member| Arc::clone(member.partition.budget()));

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use thermocline_durability::blocks::BlockStoreSettings;
 use thermocline_durability::check::check;
-use thermocline_durability::disk::{Crash, Faults, SimulatedDisk};
+use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
 use thermocline_durability::recovery::{ReadOnly, Rebuild, Recovered, recover};
 use thermocline_machine::ids::{DatabaseId, Identity, LoadId, Micros, Sequence, TransactionId};
@@ -363,16 +364,22 @@ impl Simulation {
 
     /// As [`RowEngine::open`] does.
     fn attempt(&mut self) -> Result<State> {
-        let (disk, placement, budget) = (&self.disk, self.random.next(), Arc::new(Budget::unlimited()));
+        let (disk, placement) = (&self.disk, self.random.next());
+        // Evicts nothing, or all it can.
+        let budget = Arc::new(Budget::lenient(if self.random.one_in(2) { u64::MAX } else { 0 }, 0));
+        let settings = BlockStoreSettings { segment_bytes: 1 << 12 << self.random.below(4) };
+        let blocks: Arc<dyn Disk> = Arc::new(disk.clone());
         let replay = |known: Option<Identity>| {
             let identity = known.unwrap_or(self.identity);
             // Faults follow the order of the disk's reads.
-            Ok(Rebuild::new(identity, &budget, usize::MAX, placement, self.replayer()?).with_threads(1))
+            let rebuild = Rebuild::new(identity, &budget, usize::MAX, placement, self.replayer()?).with_threads(1);
+            rebuild.with_blocks(&blocks, identity.database, settings)
         };
         let (rebuild, recovered) = match self.bug {
             Some(bug @ (Bug::TornTailNotCut | Bug::CacheTrusted)) => bug.recover(disk, replay)?,
             _ => recover(disk, replay, &mut |_| {})?,
         };
+        budget.set_limit(u64::MAX, 0);
         let (members, schema, replayer) = rebuild.into_parts();
         let definitions = replayer.into_definitions().with(schema, LIMITS);
         let definitions = definitions.refusing(recovered.read_only.as_ref().map(ReadOnly::refusal));
@@ -422,20 +429,23 @@ impl Simulation {
             for table in member.partition.tables() {
                 let name = &*table.definition().name;
                 for id in table.scan().filter(|_| number == 0 || table.definition().partition_by.is_some()) {
-                    let row = table.row(id).map_err(|error| error.to_string())?;
-                    if LOADED.contains(&name)
-                        && let (ValueRef::Int(load), ValueRef::Int(total)) = (row.value(1), row.value(2))
-                    {
-                        loaded.add(load, total);
-                    }
-                    let ValueRef::Int(key) = row.value(0) else { continue };
-                    match (name, row.value(1)) {
-                        ("lists", elements) => steps.push(Step::ReadList { key, list: list(elements) }),
-                        ("registers" | "settings", ValueRef::Int(value)) => {
-                            steps.push(Step::ReadRegister { key, value });
+                    let visited = member.partition.visit(table.definition().id, id, &mut |row| {
+                        if LOADED.contains(&name)
+                            && let (ValueRef::Int(load), ValueRef::Int(total)) = (row.value(1), row.value(2))
+                        {
+                            loaded.add(load, total);
                         }
-                        _ => {}
-                    }
+                        let ValueRef::Int(key) = row.value(0) else { return Ok(()) };
+                        match (name, row.value(1)) {
+                            ("lists", elements) => steps.push(Step::ReadList { key, list: list(elements) }),
+                            ("registers" | "settings", ValueRef::Int(value)) => {
+                                steps.push(Step::ReadRegister { key, value });
+                            }
+                            _ => {}
+                        }
+                        Ok(())
+                    });
+                    visited.map_err(|error| error.to_string())?;
                 }
             }
         }

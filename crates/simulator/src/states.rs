@@ -88,7 +88,10 @@ pub fn hashes_of(member: &Member) -> Result<Hashes> {
             let mut hash = 0_u64;
             for id in ids.iter() {
                 let seed = hash.wrapping_mul(31).wrapping_add(u64::from(id.0) + 1);
-                hash = xxh3_64_with_seed(table.row(id)?.image(), seed);
+                member.partition.visit(table.definition().id, id, &mut |row| {
+                    hash = xxh3_64_with_seed(row.image(), seed);
+                    Ok(())
+                })?;
             }
             hashes.insert((table.definition().id, Some(load)), hash);
         }

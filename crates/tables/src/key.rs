@@ -216,6 +216,13 @@ pub fn decode(mut key: &[u8], columns: &[KeyColumn]) -> Result<Vec<Value>> {
     values.filter(|_| key.is_empty()).ok_or_else(|| Error::internal("an index key that is none of its columns"))
 }
 
+/// Bytes of the key that these bytes begin with; `None` if they begin with none of these columns.
+pub fn length(bytes: &[u8], columns: &[KeyColumn]) -> Option<usize> {
+    let mut rest = bytes;
+    columns.iter().try_for_each(|column| decode_one(&mut rest, *column).map(drop))?;
+    Some(bytes.len() - rest.len())
+}
+
 /// Takes one column's value off the front.
 fn decode_one(key: &mut &[u8], column: KeyColumn) -> Option<Value> {
     let flip = if column.descending { 0xff } else { 0 };

@@ -232,7 +232,7 @@ fn others_run_while_rows_are_read() {
     assert!((300..=2 * 300 * 2).contains(&reads), "{reads}");
 }
 
-/// Definitions of a table with evicted rows, while there is memory for them and when there is none.
+/// Definitions of tables with evicted rows, one of them larger than memory.
 #[test]
 fn definitions_reach_evicted_rows() {
     let disk = SimulatedDisk::new(1, Faults::default());
@@ -245,16 +245,115 @@ fn definitions_reach_evicted_rows() {
     run(&mut session, "CREATE INDEX t_v ON t (v)", &[]);
     run(&mut session, "ALTER TABLE t ADD COLUMN w BIGINT DEFAULT 5 NOT NULL", &[]);
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE w = 5", &[])), 3000);
+    // Its keys alone are more than memory.
     let error = session.execute("CREATE INDEX other_v ON other (v)", &[]).unwrap_err();
     assert_eq!(error.sqlstate(), "53200", "{error}");
     // A transaction that needs more rows than fit is refused, and takes nothing with it.
     let error = session.execute("SELECT max(v) FROM other", &[]).unwrap_err();
     assert_eq!(error.sqlstate(), "53200", "{error}");
-    for k in 0..30_000 {
-        let answer = run(&mut session, "SELECT length(v) FROM other WHERE k = $1", &[Value::Int(k)]);
-        assert_eq!(int(&answer), 1000, "row {k}");
+    // Rows in blocks have two layouts, and then three.
+    run(&mut session, "ALTER TABLE other ADD COLUMN w BIGINT DEFAULT 5 NOT NULL", &[]);
+    for k in (0..30_000).step_by(100) {
+        run(&mut session, "UPDATE other SET w = 6 WHERE k = $1", &[Value::Int(k)]);
     }
+    for k in 30_000..33_000 {
+        run(&mut session, "INSERT INTO other VALUES ($1, $2, 7)", &[Value::Int(k), text(1000, k)]);
+    }
+    run(&mut session, "ALTER TABLE other ADD COLUMN x TEXT DEFAULT 'x'", &[]);
+    run(&mut session, "CREATE UNIQUE INDEX other_w ON other (w, k)", &[]);
+    for (w, rows) in [(5, 990), (6, 10), (7, 0)] {
+        let answer = run(&mut session, "SELECT count(x) FROM other WHERE w = $1 AND k < 1000", &[Value::Int(w)]);
+        assert_eq!(int(&answer), rows, "{w}");
+    }
+    let look = |database: &RowEngine| {
+        let mut session = database.session();
+        for k in 0..33_000 {
+            let answer =
+                run(&mut session, "SELECT length(v) + w + length(x) FROM other WHERE k = $1", &[Value::Int(k)]);
+            let w = if k >= 30_000 { 7 } else { 5 + i64::from(k % 100 == 0) };
+            assert_eq!(int(&answer), 1000 + w + 1, "row {k}");
+        }
+    };
+    look(&database);
+    wait_for_memory(&database, LIMIT);
+    drop(session);
+    database.close().unwrap();
+    // Replay reaches them as well.
+    let database = open(&disk, LIMIT);
+    look(&database);
+    let mut session = database.session();
     run(&mut session, "TRUNCATE other", &[]);
     run(&mut session, "DROP TABLE t", &[]);
     assert!(block_bytes(&disk) < 3 << 20, "only open segments stay: {}", block_bytes(&disk));
+}
+
+/// A database larger than memory opens within its limit: from its log, from a snapshot, and with another number of
+/// partitions.
+#[test]
+fn a_start_keeps_the_limit() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "t", 40_000);
+    run(&mut session, "CREATE INDEX t_k ON t (k)", &[]);
+    for k in (0..40_000).step_by(7) {
+        run(&mut session, "UPDATE t SET v = 'changed' WHERE k = $1", &[Value::Int(k)]);
+    }
+    for k in (0..40_000).step_by(11) {
+        run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(k)]);
+    }
+    drop(session);
+    let look = |database: &RowEngine| {
+        let memory = database.memory();
+        assert!(memory.used_bytes() <= LIMIT, "{memory:?}");
+        assert!(block_bytes(&disk) > 8 << 20, "{} bytes in blocks", block_bytes(&disk));
+        let mut session = database.session();
+        for k in 0..40_000 {
+            let answer = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[Value::Int(k)]);
+            let expected = (k % 11 != 0).then_some(if k % 7 == 0 { 7 } else { 1000 });
+            let found = (!answer.rows.is_empty()).then(|| int(&answer));
+            assert_eq!(found, expected, "row {k}");
+        }
+    };
+    look(&database);
+    drop(database);
+    let database = open(&disk, LIMIT);
+    look(&database);
+    database.snapshot().unwrap();
+    drop(database);
+    look(&open(&disk, LIMIT));
+    let settings = Settings {
+        memory_bytes_max: LIMIT,
+        eviction: Some(BlockStoreSettings::default()),
+        partitions: 3,
+        repartition: true,
+        ..Settings::default()
+    };
+    look(&RowEngine::open(Arc::new(disk.clone()), settings).unwrap());
+}
+
+/// A load of more rows than memory holds, that ends in each way.
+#[test]
+fn a_load_larger_than_memory() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    for fails in [true, false] {
+        let mut load = session.load("t", &["k", "v"]).unwrap();
+        for k in 0..40_000 {
+            load.push(&[ValueRef::Int(k), text(1000, k).as_ref()]).unwrap();
+        }
+        assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t", &[])), 0);
+        if fails {
+            drop(load);
+        } else {
+            load.finish().unwrap();
+        }
+        assert!(database.memory().used_bytes() <= LIMIT, "{:?}", database.memory());
+    }
+    for k in 0..40_000 {
+        let answer = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[Value::Int(k)]);
+        assert_eq!(int(&answer), 1000, "row {k}");
+    }
 }

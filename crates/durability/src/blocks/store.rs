@@ -344,6 +344,14 @@ impl Blocks for BlockStore {
         Ok(Box::new(move || opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))))
     }
 
+    fn next(&self) -> BlockNumber {
+        BlockNumber(self.next_block)
+    }
+
+    fn has_longer(&self, table: TableId, bytes: usize) -> bool {
+        self.blocks.values().any(|block| block.table == table && block.bytes as usize > bytes)
+    }
+
     fn release(&mut self, block: BlockNumber) -> Result<()> {
         BlockStore::release(self, block)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use thermocline_machine::ids::{Identity, Micros, PartitionId, TransactionId};
+use thermocline_machine::ids::{DatabaseId, Identity, Micros, PartitionId, TransactionId};
 use thermocline_statements::{define, split};
 use thermocline_tables::partition::{Digest, Head, Member, Partition, Scope};
 use thermocline_tables::schema::{Schema, TableId};
@@ -14,6 +14,8 @@ use thermocline_types::{Error, Result, Value};
 use super::filling::fill;
 use super::{Described, Replay, SnapshotRows, verify_digest};
 use crate::Semantics;
+use crate::blocks::{BlockStore, BlockStoreSettings};
+use crate::disk::Disk;
 use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record};
 
 /// Executes the commands of records as in their first run.
@@ -78,8 +80,8 @@ impl Parts {
 }
 
 impl<X: Execute> Rebuild<X> {
-    /// Empty partitions, as many as the database has. What was committed fits into memory in whatever order replay
-    /// brings it back, so the budget should refuse nothing: see [`Budget::unlimited`].
+    /// Empty partitions, as many as the database has. The budget should refuse nothing: [`Budget::unlimited`] if all that
+    /// was committed fits into memory, [`Budget::lenient`] where rows [are evicted](Self::with_blocks).
     pub fn new(identity: Identity, budget: &Arc<Budget>, undo_bytes_max: usize, seed: u64, execute: X) -> Self {
         let count = u32::from(identity.partitions);
         let members = (0..identity.partitions)
@@ -87,6 +89,24 @@ impl<X: Execute> Rebuild<X> {
             .collect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self { members, threads, schema: Schema::default(), execute, parts: None }
+    }
+
+    /// Evicts rows to blocks on this disk while the budget is exceeded. Blocks of an earlier process are removed.
+    ///
+    /// # Errors
+    /// If they cannot be removed.
+    pub fn with_blocks(
+        mut self,
+        disk: &Arc<dyn Disk>,
+        database: DatabaseId,
+        settings: BlockStoreSettings,
+    ) -> Result<Self> {
+        BlockStore::clear(&**disk)?;
+        for member in &mut self.members {
+            let blocks = BlockStore::new(Arc::clone(disk), database, member.partition.id(), settings);
+            member.partition.set_blocks(Box::new(blocks));
+        }
+        Ok(self)
     }
 
     /// Uses this many threads; with one, files are read in the same order each time.
@@ -137,11 +157,11 @@ impl<X: Execute> Rebuild<X> {
             .ok_or_else(|| Error::corrupt(format_args!("a log record of partition {}, which there is not", id.0)))
     }
 
-    /// Runs a body over its partitions, compares digests and keeps the changes.
+    /// Runs a body over its partitions, again when it has needed evicted rows; compares digests and keeps the changes.
     fn execute(
         &mut self,
         (record, semantics): (&Record<'_>, Semantics),
-        run: impl FnOnce(&mut X, &mut Scope<'_>) -> Result<()>,
+        mut run: impl FnMut(&mut X, &mut Scope<'_>) -> Result<()>,
     ) -> Result<()> {
         for partition in record.partitions.iter() {
             self.member(partition)?;
@@ -152,16 +172,33 @@ impl<X: Execute> Rebuild<X> {
             None => &mut self.members,
         };
         let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
-        members.iter_mut().for_each(|member| member.transaction.head = head);
-        run(&mut self.execute, &mut Scope::new(members)).map_err(|error| failed(record, error))?;
+        loop {
+            members.iter_mut().for_each(|member| member.transaction.head = head);
+            match run(&mut self.execute, &mut Scope::new(members)) {
+                Ok(()) => break,
+                Err(Error::Evicted) => {
+                    members.iter_mut().map(Member::split).try_for_each(|(partition, transaction)| {
+                        partition.abort(transaction)?;
+                        partition.bring_back_wanted(transaction)
+                    })?
+                }
+                Err(error) => return Err(failed(record, error)),
+            }
+        }
         let digest =
             if semantics.digests_changes() { Member::digest(members) } else { Member::digest_at_the_end(members)? };
         verify_digest(record, digest.bits())?;
         for member in members {
             let (partition, transaction) = member.split();
             partition.commit(transaction);
+            partition.unpin();
+            partition.keep_limit()?;
         }
         Ok(())
+    }
+
+    fn keep_limit(&mut self) -> Result<()> {
+        self.members.iter_mut().try_for_each(|member| member.partition.keep_limit())
     }
 }
 
@@ -243,9 +280,15 @@ impl<X: Execute> Replay for Rebuild<X> {
                 let parameters = parameters.to_vec()?;
                 self.execute((record, semantics), |execute, scope| execute.statement(scope, sql, &parameters))
             }
-            Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, error)),
+            Body::Effects(effects) => {
+                self.effects(&effects).map_err(|error| failed(record, error))?;
+                self.keep_limit()
+            }
             Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),
-            Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, error)),
+            Body::Definition(sql) => {
+                self.define(sql).map_err(|error| failed(record, error))?;
+                self.keep_limit()
+            }
             Body::Load(load, images) => {
                 self.execute((record, semantics), |_, scope| insert_hidden(scope, load, images))
             }

@@ -32,8 +32,9 @@ pub fn write_redistributed(
             None => {
                 for (row, id) in (1..).zip(table.scan()) {
                     ask(row, check)?;
-                    files.iter_mut().take(1).try_for_each(|file| {
-                        file.push(definition, id, table.row(id)?.image(), PartitionId(0), writer)
+                    first.partition.visit(definition.id, id, &mut |row| {
+                        let mut file = files.iter_mut().take(1);
+                        file.try_for_each(|file| file.push(definition, id, row.image(), PartitionId(0), writer))
                     })?;
                 }
             }
@@ -42,14 +43,14 @@ pub fn write_redistributed(
                     let table = member.partition.table(definition.id)?;
                     for (row, id) in (1..).zip(table.scan()) {
                         ask(row, check)?;
-                        let row = table.row(id)?;
-                        let number = PartitionHash::of(row.value(column)).partition(writer.partitions().into());
-                        // The number is less than the number of partitions.
-                        let partition = PartitionId(u16::try_from(number).unwrap_or(u16::MAX));
-                        if let Some(file) = files.get_mut(usize::from(partition.0)) {
+                        member.partition.visit(definition.id, id, &mut |row| {
+                            let number = PartitionHash::of(row.value(column)).partition(writer.partitions().into());
+                            // The number is less than the number of partitions.
+                            let partition = PartitionId(u16::try_from(number).unwrap_or(u16::MAX));
+                            let Some(file) = files.get_mut(usize::from(partition.0)) else { return Ok(()) };
                             let id = file.next_id(definition)?;
-                            file.push(definition, id, row.image(), partition, writer)?;
-                        }
+                            file.push(definition, id, row.image(), partition, writer)
+                        })?;
                     }
                 }
             }

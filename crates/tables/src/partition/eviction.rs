@@ -176,7 +176,7 @@ impl Partition {
     }
 
     /// Does `work`, which changes nothing if it fails, evicting rows where there is no memory for it.
-    fn with_room(&mut self, work: impl Fn(&mut Self) -> Result<()>) -> Result<()> {
+    pub(super) fn with_room(&mut self, work: impl Fn(&mut Self) -> Result<()>) -> Result<()> {
         loop {
             match work(self) {
                 Err(error @ Error::OutOfMemory(_)) if !self.make_room()? => return Err(error),
@@ -212,8 +212,17 @@ impl Partition {
         Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict(BLOCK_BYTES, LOOKS_MAX)? > 0)
     }
 
+    /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions only.
+    ///
+    /// # Errors
+    /// As of [`Partition::evict`].
+    pub fn keep_limit(&mut self) -> Result<()> {
+        while self.blocks.is_some() && self.budget().pressure() > 0 && self.relieve(COMPACT_ROWS)? {}
+        Ok(())
+    }
+
     /// Brings back a row, if it is evicted.
-    fn bring_back(&mut self, table: TableId, id: TupleId) -> Result<()> {
+    pub(super) fn bring_back(&mut self, table: TableId, id: TupleId) -> Result<()> {
         let Self { tables, blocks, .. } = self;
         let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
         let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
@@ -225,31 +234,17 @@ impl Partition {
         blocks.release(place.block)
     }
 
-    /// Does `work`, which changes nothing if it fails, on a table with all its rows in memory, evicting those of others
-    /// where there is no memory for it.
-    pub(super) fn rewrite(&mut self, table: TableId, work: impl Fn(&mut Table) -> Result<()>) -> Result<()> {
-        self.with_all_rows(table, |partition| partition.with_room(|partition| work(partition.table_mut(table)?)))
-    }
-
-    /// Does `work` while all rows of a table are in memory, and stay there.
+    /// Removes a row, if it is there, wherever it is. Takes no memory.
     ///
     /// # Errors
-    /// If there is no room for them; and those of `work`.
-    pub(super) fn with_all_rows<T>(&mut self, table: TableId, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.table_mut(table)?.hold(true);
-        let done = self.bring_back_table(table).and_then(|()| work(self));
-        self.table_mut(table)?.hold(false);
-        self.unpin();
-        done
-    }
-
-    fn bring_back_table(&mut self, table: TableId) -> Result<()> {
-        let mut next = TupleId(0);
-        loop {
-            let Some(id) = self.table(table)?.evicted_from(next).next() else { return Ok(()) };
-            self.with_room(|partition| partition.bring_back(table, id))?;
-            next = TupleId(id.0 + 1);
-        }
+    /// If an evicted row cannot be read.
+    pub(super) fn remove(&mut self, table: TableId, id: TupleId) -> Result<()> {
+        let place = self.table(table)?.block_place(id);
+        let Self { tables, blocks, .. } = self;
+        let (Some(place), Some(blocks)) = (place, blocks) else { return self.table_mut(table)?.restore(id, None) };
+        let Some(table) = tables.get_mut(table.0 as usize).and_then(Option::as_mut) else { return Ok(()) };
+        blocks.read(place, id, &mut |image| table.remove_evicted(id, image).map(drop))?;
+        blocks.release(place.block)
     }
 
     /// Forgets the evicted rows of a table that is about to go.

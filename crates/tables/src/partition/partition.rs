@@ -13,7 +13,7 @@ use super::{Digest, Transaction};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{self, Blocks, Budget, Build, Replaced, Table, TableLoad, TupleId};
+use crate::table::{self, Blocks, Budget, Build, BuildStep, Replaced, Table, TableLoad, TupleId};
 
 /// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
 /// has not reached the row yet needs its earlier image.
@@ -175,17 +175,21 @@ impl Partition {
     /// Removes some rows of an unfinished load, lowest ids first, and returns how many. They were never visible, so
     /// there is no undo.
     pub fn take_back(&mut self, TableLoad { table, load }: TableLoad, rows: u32) -> Result<u32> {
-        let mut next = TupleId(0);
+        let (mut next, mut before) = (TupleId(0), Vec::new());
         for removed in 0..rows {
             let Some(id) = self.table(table)?.next_hidden(load, next) else { return Ok(removed) };
             next = TupleId(id.0 + 1);
+            self.visit(table, id, &mut |row| {
+                before.clear();
+                before.extend_from_slice(row.image());
+                Ok(())
+            })?;
             let Self { tables, pre_images, readers, .. } = self;
-            let Some(Some(place)) = tables.get_mut(table.0 as usize) else { return Err(no_table(table)) };
-            let row = place.row(id)?;
-            let change = table::Change { table, id, before: Some(row.image()) };
+            let layout = tables.get(table.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(table))?.layout();
+            let change = table::Change { table, id, before: Some(&before) };
             pre_images.retain_mut(|one| one.changed(change));
-            readers.iter().for_each(|reader| reader.lock().changed(change, place.layout()));
-            place.restore(id, None)?;
+            readers.iter().for_each(|reader| reader.lock().changed(change, layout));
+            self.remove(table, id)?;
         }
         Ok(rows)
     }
@@ -255,7 +259,7 @@ impl Partition {
         rows: impl Iterator<Item = (TableId, TupleId, Option<&'a [u8]>)> + Clone,
     ) -> Result<()> {
         for (table, id, _) in rows.clone() {
-            self.table_mut(table)?.restore(id, None)?;
+            self.remove(table, id)?;
         }
         for (table, id, image) in rows {
             if let Some(image) = image {
@@ -331,19 +335,35 @@ impl Partition {
 
     /// Begins to build an index or column for a definition, in steps.
     pub fn begin_build(&mut self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
-        // From then on, the build keeps them there.
-        self.with_all_rows(table, |partition| partition.table_mut(table)?.begin_build(build, change))
+        self.table_mut(table)?.begin_build(build, change)
+    }
+
+    /// Adds up to `rows` rows to a build: see [`Table::build_step`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn build_step(&mut self, table: TableId, build: &Arc<Build>, rows: u32) -> Result<BuildStep> {
+        let (table, blocks) = self.with_blocks(table)?;
+        table.build_step(build, blocks, rows)
+    }
+
+    /// A table, and the blocks of its evicted rows.
+    fn with_blocks(&mut self, table: TableId) -> Result<(&mut Table, Option<&dyn Blocks>)> {
+        let Self { tables, blocks, .. } = self;
+        let place = tables.get_mut(table.0 as usize).and_then(Option::as_mut).ok_or_else(|| no_table(table))?;
+        Ok((place, blocks.as_deref().map(|blocks| blocks as &dyn Blocks)))
     }
 
     /// An error unless the build for the definition is complete here and the rows satisfy it.
     pub fn check_build(&self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
-        self.table(table)?.check_build(build, change)
+        self.table(table)?.check_build(build, self.blocks(), change)
     }
 
     /// Makes a [checked](Self::check_build) build part of the table. Returns the replaced rows, if any.
     pub fn install_build(&mut self, definition: &Arc<TableDefinition>) -> Result<Option<Replaced>> {
         self.before_defining();
-        Ok(self.table_mut(definition.id)?.install_build(Arc::clone(definition)))
+        let (table, blocks) = self.with_blocks(definition.id)?;
+        Ok(table.install_build(Arc::clone(definition), blocks))
     }
 
     fn before_defining(&mut self) {
@@ -379,15 +399,19 @@ impl Partition {
                 let definition = table.index(*index);
                 let definition =
                     definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
-                self.rewrite(table.id, |table_here| table_here.add_index_unless(Arc::clone(table), definition, stopped))
+                self.with_room(|partition| {
+                    let (table_here, blocks) = partition.with_blocks(table.id)?;
+                    table_here.add_index_unless(Arc::clone(table), definition, blocks, stopped)
+                })
             }
             Change::DropIndex { table, index } => {
                 self.table_mut(table.id)?.drop_index(Arc::clone(table), *index);
                 Ok(())
             }
-            Change::AddColumn { table, fill } => {
-                self.rewrite(table.id, |table_here| table_here.change_columns_unless(Arc::clone(table), fill, stopped))
-            }
+            Change::AddColumn { table, fill } => self.with_room(|partition| {
+                let (table_here, blocks) = partition.with_blocks(table.id)?;
+                table_here.change_columns_unless(Arc::clone(table), fill, blocks, stopped)
+            }),
             Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
         }
     }
@@ -404,7 +428,12 @@ impl Partition {
                 let table = definition(table)?;
                 self.define(&Change::DropIndex { table, index: *index })
             }
-            Change::AddColumn { table, .. } => self.table_mut(table.id)?.restore_columns(definition(table)?),
+            Change::AddColumn { table, .. } => {
+                for id in self.table(table.id)?.evicted_since_widened() {
+                    self.with_room(|partition| partition.bring_back(table.id, id))?;
+                }
+                self.table_mut(table.id)?.restore_columns(definition(table)?)
+            }
             _ => Ok(()),
         }
     }

@@ -35,6 +35,12 @@ pub trait Blocks: Debug + Send {
     /// If there is no such block.
     fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader>;
 
+    /// The number that the next block gets: greater than those of all blocks so far, of any table.
+    fn next(&self) -> BlockNumber;
+
+    /// Whether a block of this table has more than this many bytes.
+    fn has_longer(&self, table: TableId, bytes: usize) -> bool;
+
     /// Notes that a row has left a block: it is live again, or removed.
     ///
     /// # Errors

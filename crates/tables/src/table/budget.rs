@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use thermocline_machine::EventCount;
 
@@ -29,6 +29,8 @@ pub struct Budget {
     working: [AtomicU64; Working::ALL.len()],
     /// Bytes of working memory freed since [`Budget::take_trim`] last returned true.
     given_back: AtomicU64,
+    /// Whether it refuses what exceeds the limit.
+    is_strict: AtomicBool,
     /// Advances when these reach [`Budget::trim_bytes`].
     trim_due: Arc<EventCount>,
 }
@@ -53,6 +55,8 @@ pub enum Working {
     Statements,
     /// Memory of scripts.
     Lua,
+    /// Keys of indexes that recovery fills.
+    Indexes,
 }
 
 /// How much of the budget a request may use.
@@ -73,7 +77,7 @@ const TRIM_BYTES_MIN: u64 = 1 << 20;
 
 impl Working {
     /// All kinds with their names.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Undo, "undo"),
         (Self::Queues, "queues"),
         (Self::Log, "log"),
@@ -82,6 +86,7 @@ impl Working {
         (Self::Queries, "queries"),
         (Self::Statements, "statements"),
         (Self::Lua, "lua"),
+        (Self::Indexes, "indexes"),
     ];
 }
 
@@ -94,13 +99,21 @@ impl Budget {
             used: AtomicU64::new(0),
             working: Default::default(),
             given_back: AtomicU64::new(0),
+            is_strict: AtomicBool::new(true),
             trim_due: EventCount::new(),
         }
     }
 
-    /// A budget that refuses nothing, for recovery: committed data fits in whatever order it comes back.
+    /// A budget without a limit.
     pub fn unlimited() -> Self {
         Self::new(u64::MAX)
+    }
+
+    /// Refuses nothing until the limit is set, for recovery: what was committed has to be somewhere. Rows that can be evicted
+    /// nevertheless leave memory for a limit of `limit` bytes and that reserve.
+    #[must_use]
+    pub fn lenient(limit: u64, reserve: u64) -> Self {
+        Self { reserve: AtomicU64::new(reserve), is_strict: AtomicBool::new(false), ..Self::new(limit) }
     }
 
     /// Limit in bytes.
@@ -112,6 +125,7 @@ impl Budget {
     pub fn set_limit(&self, limit: u64, reserve: u64) {
         self.limit.store(limit, Ordering::Relaxed);
         self.reserve.store(reserve, Ordering::Relaxed);
+        self.is_strict.store(true, Ordering::Relaxed);
         self.trim_due.advance();
     }
 
@@ -159,7 +173,7 @@ impl Budget {
 
     fn check_with(&self, bytes: usize, besides: u64) -> Result<(), Full> {
         let (used, limit) = (self.used().saturating_add(besides), self.limit());
-        if used.saturating_add(bytes as u64) > limit {
+        if used.saturating_add(bytes as u64) > limit && self.is_strict.load(Ordering::Relaxed) {
             return Err(Full { bytes: bytes as u64, used, limit, of_share: false });
         }
         Ok(())

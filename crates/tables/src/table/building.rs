@@ -10,6 +10,7 @@ use index::BuildingIndex;
 use rows::BuildingRows;
 use thermocline_types::{Error, Result};
 
+use super::blocks::Blocks;
 use super::budget::Budget;
 use super::index::Index;
 use super::layout::Layout;
@@ -24,6 +25,8 @@ pub(super) use rows::BuiltRows;
 
 /// Bytes of keys or images after which a step ends, because few rows may have long ones.
 const STEP_BYTES: usize = 128 << 10;
+/// Evicted rows that a step reads: a few milliseconds of a disk.
+const STEP_READS: u32 = 16;
 
 /// One definition that builds in steps, in all partitions.
 #[derive(Debug, Default)]
@@ -185,6 +188,27 @@ impl Building {
         }
     }
 
+    /// Drops its copy of a row that goes to a block.
+    pub fn evict(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if matches!(self.body, Body::Rows(_)) {
+            self.leave(id, row, budget);
+        }
+    }
+
+    /// Removes a row that is in a block.
+    pub fn remove_evicted(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if matches!(self.body, Body::Index(_)) {
+            self.leave(id, row, budget);
+        }
+    }
+
+    /// Copies a row that comes back from a block.
+    pub fn bring_back(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if matches!(self.body, Body::Rows(_)) {
+            self.enter(id, row, budget);
+        }
+    }
+
     /// Notes a row that may be about to change; [`Building::renew`] follows if it does.
     pub fn note(&mut self, id: TupleId, row: Row<'_>) {
         if self.has_met(id) {
@@ -213,26 +237,40 @@ impl Building {
         }
     }
 
-    /// Enters up to `rows` rows. Between transactions only.
+    /// Enters up to `rows` rows. Evicted ones are read for an index, and keep their columns. Between transactions only.
     ///
     /// # Errors
-    /// If the rows violate it, or there is no memory for it.
-    pub fn fill(&mut self, table: &Table, budget: &Budget, rows: u32) -> Result<BuildStep> {
+    /// If the rows violate it, one cannot be read, or there is no memory for it.
+    pub fn fill(
+        &mut self,
+        table: &Table,
+        blocks: Option<&dyn Blocks>,
+        budget: &Budget,
+        rows: u32,
+    ) -> Result<BuildStep> {
         self.check(table.definition())?;
-        let mut bytes = 0;
+        let (mut bytes, mut read) = (0, 0);
         for _ in 0..rows {
             let Some(id) = table.next(self.cursor).filter(|id| *id < self.bound) else {
                 self.cursor = self.bound;
                 break;
             };
-            let row = table.row(id)?;
-            self.cursor = TupleId(id.0 + 1);
-            self.enter(id, row, budget);
+            let is_evicted = table.block_place(id).is_some();
+            if is_evicted && matches!(self.body, Body::Rows(_)) {
+                self.cursor = TupleId(id.0 + 1);
+                continue;
+            }
+            read += u32::from(is_evicted);
+            table.visit(id, blocks, &mut |row| {
+                self.cursor = TupleId(id.0 + 1);
+                self.enter(id, row, budget);
+                Ok(())
+            })?;
             bytes += match &self.body {
                 Body::Index(index) => index.last_bytes(),
                 Body::Rows(rows) => rows.last_bytes(),
             };
-            if bytes >= STEP_BYTES || self.failed.is_some() {
+            if bytes >= STEP_BYTES || read >= STEP_READS || self.failed.is_some() {
                 break;
             }
         }
@@ -274,13 +312,18 @@ impl Building {
     }
 
     /// Checks the invariants against the rows of these ids; the error describes a violation.
-    pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
+    pub fn verify(
+        &self,
+        table: &Table,
+        blocks: Option<&dyn Blocks>,
+        ids: impl Iterator<Item = TupleId>,
+    ) -> Result<(), String> {
         if self.failed.is_some() {
             return Ok(());
         }
         let met = ids.filter(|id| self.has_met(*id));
         match &self.body {
-            Body::Index(index) => index.verify(table, met),
+            Body::Index(index) => index.verify(table, blocks, met),
             Body::Rows(rows) => rows.verify(table, met),
         }
     }

@@ -40,7 +40,7 @@ pub use charge::{Charge, allocated};
 pub use digest::Digest;
 pub use encoder::{Encoder, Parameter, Written};
 pub use heap_size::HeapSize;
-pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
+pub use index::{Entries, Index, IndexFilling, KEY_BYTES_MAX, Matches};
 pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
 pub use layout::Layout;
 pub use loads::TableLoad;

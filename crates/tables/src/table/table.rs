@@ -31,6 +31,9 @@ mod loading;
 mod reshape;
 mod verify;
 
+use eviction::EarlierLayout;
+pub(super) use reshape::widen;
+
 /// Bytes before a row's image.
 ///
 /// ```text
@@ -75,10 +78,10 @@ pub struct Table {
     evicted: usize,
     /// Those of them that transactions have needed.
     wanted: Mutex<Vec<TupleId>>,
+    /// Layouts of those that were evicted before columns were added.
+    earlier: Vec<EarlierLayout>,
     /// Rows that stay in memory until a transaction is over: it has needed or changed them.
     pinned: BTreeSet<TupleId>,
-    /// Whether no row may be evicted.
-    held: bool,
     budget: Arc<Budget>,
     seed: u64,
     scratch: Scratch,
@@ -145,8 +148,8 @@ impl Table {
             evicted_ids: RowBits::default(),
             evicted: 0,
             wanted: Mutex::default(),
+            earlier: Vec::new(),
             pinned: BTreeSet::new(),
-            held: false,
             budget,
             seed,
             scratch: Scratch::default(),
@@ -618,14 +621,19 @@ impl Table {
         Ok(())
     }
 
+    /// Removes a row's entries from the indexes.
+    fn remove_keys(&mut self, id: TupleId, keys: &mut [Key]) {
+        for (index, key) in self.indexes.iter_mut().zip(keys) {
+            index.remove(&mut key.bytes, id, &self.budget);
+        }
+    }
+
     fn remove(&mut self, id: TupleId) -> Result<()> {
         let item = self.item(id)?;
         let mut keys = std::mem::take(&mut self.scratch.old_keys);
         let result = self.row(id).and_then(|row| self.keys(row.image(), &mut keys));
         if result.is_ok() {
-            for (index, key) in self.indexes.iter_mut().zip(&mut keys) {
-                index.remove(&mut key.bytes, id, &self.budget);
-            }
+            self.remove_keys(id, &mut keys);
         }
         self.scratch.old_keys = keys;
         result?;

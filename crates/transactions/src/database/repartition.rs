@@ -21,7 +21,6 @@ use thermocline_machine::ids::{Identity, Micros, Sequence};
 use thermocline_procedures::{Definitions, Limits};
 use thermocline_tables::partition::{Digest, Member};
 use thermocline_tables::schema::Schema;
-use thermocline_tables::table::Budget;
 use thermocline_types::{Error, Result};
 
 use super::opening::Opening;
@@ -41,14 +40,16 @@ impl Opening {
             return Ok(self);
         }
         let Self { disk, settings, plan, procedures, .. } = &self;
-        let budget = Arc::new(Budget::unlimited());
+        let memory = settings.recovery_memory();
+        let budget = memory.budget();
         let mut old = None;
         let rebuild = |known: Option<Identity>| {
             let identity = known.ok_or_else(|| Error::internal("a database without an identity has partitions"))?;
             old = Some(identity);
             let (schema, procedures) = (Schema::default(), Arc::clone(procedures));
             let definitions = Definitions::new(schema, procedures, Limits::unlimited(), &budget)?;
-            Ok(Rebuild::new(identity, &budget, usize::MAX, 0, Replayer::new(definitions)))
+            let rebuild = Rebuild::new(identity, &budget, usize::MAX, 0, Replayer::new(definitions));
+            memory.evicting(rebuild, disk, identity.database)
         };
         let (mut rebuilt, recovered) = recover_planned(plan, &**disk, rebuild, progress)?;
         if let (None, Some(old)) = (&recovered.read_only, old) {

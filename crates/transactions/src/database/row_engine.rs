@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_durability::backup::backup;
-use thermocline_durability::blocks::BlockStore;
 use thermocline_durability::disk::{DirectoryLock, Disk, EmptyDisk};
 use thermocline_durability::log::{Collector, Control, LogExtent, LogThread, Writer};
 use thermocline_durability::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
@@ -27,16 +26,13 @@ use super::memory::MemoryReport;
 use super::opening::Opening;
 use super::replay::Replayer;
 use super::row_session::RowSession;
-use super::settings::Settings;
+use super::settings::{Settings, reserve_of};
 use super::snapshots::{SnapshotReport, SnapshotStatus, Snapshots, Source};
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::trimmer::Trimmer;
 use super::work::Work;
 use crate::engine::{Client, CommitWaiters, Executors, Handle, Journal, NoJournal, Options};
-
-/// Maximum bytes that tables leave to working memory.
-const RESERVE_BYTES_MAX: u64 = 256 << 20;
 
 /// An open database. Dropping it and all its sessions closes it; by then every commit is durable.
 pub struct RowEngine {
@@ -105,12 +101,13 @@ impl RowEngine {
     /// Reads the state and starts the threads.
     pub(super) fn opened(opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
         let Opening { disk, settings, lock, plan, procedures } = opening;
-        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, eviction, .. } = settings;
+        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
         let Settings { results_bytes_max, idle_timeout, statement_timeout, query_rows_max, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
+        let memory = settings.recovery_memory();
         let Settings { log: log_settings, snapshots, durable, limits, seed, clock, .. } = settings;
         let mut random = Random::new(seed);
-        let budget = Arc::new(Budget::unlimited());
+        let budget = memory.budget();
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
         let mut identity = Identity { database, partitions };
         let placement = random.next();
@@ -119,21 +116,14 @@ impl RowEngine {
             let definitions =
                 Definitions::new(Schema::default(), Arc::clone(&procedures), Limits::unlimited(), &budget)?;
             let replayer = Replayer::new(definitions);
-            Ok(Rebuild::new(identity, &budget, usize::MAX, placement, replayer))
+            let rebuild = Rebuild::new(identity, &budget, usize::MAX, placement, replayer);
+            memory.evicting(rebuild, &disk, identity.database)
         };
         let (mut rebuilt, recovered) = recover_planned(&plan, &*disk, rebuild, progress)?;
         let unfinished = rebuilt.take_back_loads()?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
-        let eviction = eviction.filter(|_| durable && recovered.read_only.is_none());
-        if durable && recovered.read_only.is_none() {
-            BlockStore::clear(&*disk)?;
-        }
         for member in &mut members {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
-            if let Some(blocks) = eviction {
-                let blocks = BlockStore::new(Arc::clone(&disk), identity.database, member.partition.id(), blocks);
-                member.partition.set_blocks(Box::new(blocks));
-            }
         }
         set_limit(&budget, memory_bytes_max);
         let read_only = recovered.read_only.clone();
@@ -316,7 +306,7 @@ impl RowEngine {
 }
 
 fn set_limit(budget: &Budget, bytes: u64) {
-    budget.set_limit(bytes, (bytes / 16).min(RESERVE_BYTES_MAX));
+    budget.set_limit(bytes, reserve_of(bytes));
 }
 
 impl Shared {

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thermocline_durability::blocks::BlockStoreSettings;
+use thermocline_durability::disk::Disk;
 use thermocline_durability::log::LogSettings;
-use thermocline_machine::ids::Micros;
+use thermocline_durability::recovery::{Execute, Rebuild};
+use thermocline_machine::ids::{DatabaseId, Micros};
 use thermocline_procedures::{Limits, Registration};
+use thermocline_tables::table::Budget;
+use thermocline_types::Result;
 
 use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
@@ -23,8 +27,7 @@ pub struct Settings {
     /// Bytes for rows, indexes and locators together with all [`Working`](thermocline_tables::table::Working) memory.
     /// Tables leave a sixteenth of it, at most 256 MiB, to the latter.
     pub memory_bytes_max: u64,
-    /// Blocks for rows that are evicted where tables would exceed the memory; `None` to refuse what does not fit. Recovery
-    /// still brings all rows into memory before it evicts any, so that a database needs memory for all of them to open.
+    /// Blocks for rows that are evicted where tables would exceed the memory; `None` to refuse what does not fit.
     pub eviction: Option<BlockStoreSettings>,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
@@ -100,6 +103,55 @@ impl Default for Settings {
             notices: Arc::new(|_| {}),
             seed: now.0.cast_unsigned() ^ u64::from(std::process::id()) << 48,
             clock: Box::new(system_time),
+        }
+    }
+}
+
+/// Maximum bytes that tables leave to working memory.
+const RESERVE_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a limit that tables leave to working memory.
+pub(super) fn reserve_of(limit: u64) -> u64 {
+    (limit / 16).min(RESERVE_BYTES_MAX)
+}
+
+/// Memory of a recovery, and blocks for the rows that exceed it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecoveryMemory {
+    bytes_max: u64,
+    /// `None` if all rows stay in memory.
+    blocks: Option<BlockStoreSettings>,
+}
+
+impl Settings {
+    /// Memory of a recovery with these settings.
+    pub(super) fn recovery_memory(&self) -> RecoveryMemory {
+        RecoveryMemory { bytes_max: self.memory_bytes_max, blocks: self.eviction.filter(|_| self.durable) }
+    }
+}
+
+impl RecoveryMemory {
+    /// Its budget, which refuses nothing.
+    pub fn budget(self) -> Arc<Budget> {
+        Arc::new(match self.blocks {
+            Some(_) => Budget::lenient(self.bytes_max, reserve_of(self.bytes_max)),
+            None => Budget::unlimited(),
+        })
+    }
+
+    /// What rebuilds a database, with blocks on this disk if rows may be evicted.
+    ///
+    /// # Errors
+    /// If blocks that an earlier process has left cannot be removed.
+    pub fn evicting<X: Execute>(
+        self,
+        rebuild: Rebuild<X>,
+        disk: &Arc<dyn Disk>,
+        database: DatabaseId,
+    ) -> Result<Rebuild<X>> {
+        match self.blocks {
+            Some(blocks) => rebuild.with_blocks(disk, database, blocks),
+            None => Ok(rebuild),
         }
     }
 }

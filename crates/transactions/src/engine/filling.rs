@@ -65,7 +65,7 @@ impl<P: Program + ?Sized> Filling<P> {
                 let step = self.handle.start_visit_in(place, PartitionId(number), move |member| {
                     // A step that finds no memory cannot be repeated.
                     while executor::make_room(std::slice::from_mut(member))? {}
-                    member.partition.table_mut(table)?.build_step(&build, rows)
+                    member.partition.build_step(table, &build, rows)
                 })?;
                 *part = Part::Asked(step);
             }

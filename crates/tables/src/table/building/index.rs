@@ -3,6 +3,7 @@
 use thermocline_types::{Error, Result};
 
 use crate::schema::{IndexDefinition, TableDefinition};
+use crate::table::blocks::Blocks;
 use crate::table::budget::{Budget, Growth};
 use crate::table::index::Index;
 use crate::table::row::Row;
@@ -167,12 +168,20 @@ impl BuildingIndex {
     }
 
     /// Checks the invariants against the entered rows; the error describes a violation.
-    pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
+    pub fn verify(
+        &self,
+        table: &Table,
+        blocks: Option<&dyn Blocks>,
+        ids: impl Iterator<Item = TupleId>,
+    ) -> Result<(), String> {
         let (mut entries, mut repeated, mut unkeyed) = (0, 0, 0);
         let mut entry = Entry::default();
         for id in ids {
-            let row = table.row(id).map_err(|error| error.to_string())?;
-            entry.read(&self.index, row);
+            let read = table.visit(id, blocks, &mut |row| {
+                entry.read(&self.index, row);
+                Ok(())
+            });
+            read.map_err(|error| error.to_string())?;
             if entry.error.is_some() {
                 unkeyed += 1;
                 continue;

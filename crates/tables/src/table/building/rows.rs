@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_types::{Class, Error, Result, Value};
+use thermocline_types::{Error, Result, Value};
 
 use crate::schema::TableDefinition;
 use crate::table::budget::{Budget, Growth};
@@ -10,7 +10,7 @@ use crate::table::layout::Layout;
 use crate::table::locator::{Locator, Locators};
 use crate::table::row::Row;
 use crate::table::slab::{Item, Slabs};
-use crate::table::table::{HEADER_BYTES, ROW_BYTES_MAX, Table, rows_for};
+use crate::table::table::{HEADER_BYTES, Table, rows_for, widen};
 use crate::table::tuple_ids::TupleId;
 
 /// Rows with further columns, which replace the table's rows when all are complete.
@@ -40,6 +40,8 @@ pub(in crate::table) struct BuiltRows {
     pub layout: Layout,
     pub rows: Slabs,
     pub locators: Locators,
+    /// Value of the further columns in rows of the earlier layout.
+    pub fill: Value,
 }
 
 impl BuildingRows {
@@ -74,20 +76,9 @@ impl BuildingRows {
         self.image.len()
     }
 
-    /// Writes the new image of a row.
-    fn encode(&self, row: Row<'_>, image: &mut Vec<u8>) -> Result<()> {
-        let columns = row.columns();
-        let value = |column| if column < columns { row.value(column) } else { self.fill.as_ref() };
-        self.layout.encode(image, value)?;
-        if image.len() > ROW_BYTES_MAX {
-            return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
-        }
-        Ok(())
-    }
-
     fn encode_own(&mut self, row: Row<'_>) -> Result<()> {
         let mut image = std::mem::take(&mut self.image);
-        let encoded = self.encode(row, &mut image);
+        let encoded = widen(row, &self.fill, &self.layout, &mut image);
         self.image = image;
         encoded
     }
@@ -152,16 +143,16 @@ impl BuildingRows {
     }
 
     pub fn into_built(self) -> BuiltRows {
-        let Self { layout, rows, locators, .. } = self;
-        BuiltRows { layout, rows, locators }
+        let Self { layout, rows, locators, fill, .. } = self;
+        BuiltRows { layout, rows, locators, fill }
     }
 
     /// Checks the invariants against the entered rows; the error describes a violation.
     pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
         let (mut entries, mut unfit, mut image) = (0, 0, Vec::new());
-        for id in ids {
+        for id in ids.filter(|id| table.block_place(*id).is_none()) {
             let row = table.row(id).map_err(|error| error.to_string())?;
-            if self.encode(row, &mut image).is_err() {
+            if widen(row, &self.fill, &self.layout, &mut image).is_err() {
                 unfit += 1;
                 continue;
             }

@@ -120,13 +120,13 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
                 break;
             }
             (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
-            result = table.build_step(&build, rows);
+            result = table.build_step(&build, None, rows);
             table.check().unwrap();
         }
         if result.is_ok() {
             assert_eq!(result, Ok(BuildStep::Done), "{seed}: rows that came later count for nothing");
             (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
-            result = table.check_build(&build, &change).map(|()| BuildStep::Done);
+            result = table.check_build(&build, None, &change).map(|()| BuildStep::Done);
         }
         // The same rows, with the index built at once.
         let other_budget = Arc::new(Budget::new(1 << 30));
@@ -135,7 +135,7 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
         let at_once = other.add_index(Arc::clone(&after), definition);
         match (result, at_once) {
             (Ok(_), Ok(())) => {
-                table.install_build(after.clone());
+                table.install_build(after.clone(), None);
                 table.check().unwrap();
                 let (index, other_index) = (table.index(number).unwrap(), other.index(number).unwrap());
                 for (key, ids) in keys(&table, index) {
@@ -177,7 +177,7 @@ fn a_row_that_is_taken_back_violates_nothing() {
         }
         let build = Arc::new(Build::default());
         table.begin_build(&build, &change).unwrap();
-        assert_eq!(table.build_step(&build, 2), Ok(BuildStep::More));
+        assert_eq!(table.build_step(&build, None, 2), Ok(BuildStep::More));
         let mut changed = undo();
         // One duplicates a row after the cursor, one a row before it, and two each other.
         for (a, b) in [(10, 0), (11, 3), (12, 7), (13, 7)] {
@@ -186,14 +186,14 @@ fn a_row_that_is_taken_back_violates_nothing() {
         table.check().unwrap();
         take_back(&mut table, &mut changed, 0);
         table.check().unwrap();
-        assert_eq!(table.build_step(&build, 100), Ok(BuildStep::Done));
-        assert_eq!(table.check_build(&build, &change), Ok(()));
+        assert_eq!(table.build_step(&build, None, 100), Ok(BuildStep::Done));
+        assert_eq!(table.check_build(&build, None, &change), Ok(()));
         // A duplicate that stays does.
         table.insert(&row(10, 2), &mut undo()).unwrap();
-        let error = table.check_build(&build, &change).unwrap_err();
+        let error = table.check_build(&build, None, &change).unwrap_err();
         assert_eq!(error.sqlstate(), "23505");
         assert!(error.to_string().contains("(2)"), "{error}");
-        assert_eq!(table.build_step(&build, 1).unwrap_err(), error);
+        assert_eq!(table.build_step(&build, None, 1).unwrap_err(), error);
         assert!(!table.has_build(&build), "it has given its memory back");
         table.check().unwrap();
     }
@@ -210,10 +210,10 @@ fn a_row_with_a_key_that_is_too_long_violates_nothing_unless_it_stays() {
     let id = table.insert(&row, &mut undo()).unwrap();
     table.check().unwrap();
     table.update(id, &[(2, ValueRef::Text("short"))], &mut undo()).unwrap();
-    assert_eq!(table.build_step(&build, 1), Ok(BuildStep::Done));
+    assert_eq!(table.build_step(&build, None, 1), Ok(BuildStep::Done));
     table.update(id, &[(2, ValueRef::Text(&long))], &mut undo()).unwrap();
     table.check().unwrap();
-    assert_eq!(table.check_build(&build, &change).unwrap_err().sqlstate(), "54000");
+    assert_eq!(table.check_build(&build, None, &change).unwrap_err().sqlstate(), "54000");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn an_index_without_memory_fails_and_writers_do_not() {
         table.begin_build(&build, &change).unwrap();
         let mut result = Ok(BuildStep::More);
         while result == Ok(BuildStep::More) {
-            result = table.build_step(&build, 50);
+            result = table.build_step(&build, None, 50);
             assert!(budget.used() <= used + room);
             // An update in place needs no memory of the table.
             table.update(TupleId(0), &[(1, ValueRef::Int(budget.used().cast_signed()))], &mut undo()).unwrap();
@@ -273,19 +273,19 @@ fn columns_that_are_added_in_steps_are_those_that_are_added_at_once() {
         let mut result = Ok(BuildStep::More);
         while result == Ok(BuildStep::More) {
             (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
-            result = table.build_step(&build, rows);
+            result = table.build_step(&build, None, rows);
             table.check().unwrap();
         }
         if result.is_ok() {
             (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
-            result = table.check_build(&build, &change).map(|()| BuildStep::Done);
+            result = table.check_build(&build, None, &change).map(|()| BuildStep::Done);
         }
         let mut other = Table::new(Arc::clone(table.definition()), Arc::new(Budget::new(1 << 40)), seed).unwrap();
         table.scan().for_each(|id| other.restore(id, Some(table.row(id).unwrap().image())).unwrap());
         let at_once = other.change_columns(Arc::clone(&after), &fill);
         match (result, at_once) {
             (Ok(_), Ok(())) => {
-                table.install_build(Arc::clone(&after));
+                table.install_build(Arc::clone(&after), None);
                 table.check().unwrap();
                 assert_eq!(table.state_hash(), other.state_hash(), "{seed}");
                 built += 1;

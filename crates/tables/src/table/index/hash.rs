@@ -4,8 +4,8 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashTable, hash_table};
-use thermocline_types::Result;
 
+use super::fill::Unfilled;
 use crate::table::budget::{Budget, Full, Growth};
 use crate::table::keys::{Keys, OfLookUps};
 use crate::table::slab::{Item, Slabs};
@@ -32,7 +32,7 @@ struct Entry<const W: usize> {
 /// Takes a key and its value.
 type Push<'p> = &'p mut dyn FnMut(&[u8], u32);
 /// Pushes all keys.
-type Each<'e> = &'e mut dyn FnMut(Push<'_>) -> Result<()>;
+type Each<'e> = &'e mut dyn FnMut(Push<'_>) -> Result<(), Unfilled>;
 
 /// Entries by hash, extendible: a directory of 2^depth places leads to segments, each a small hash table that is split
 /// in two when it is full. So a table of millions of rows never stops to rehash, and never needs the room of its old
@@ -408,16 +408,22 @@ impl HashMap {
         })
     }
 
-    /// Adds about `count` keys, which `each` pushes, to an empty map. Returns the values of keys that were pushed
-    /// twice. Fails with an error of `each`.
-    pub fn fill(&mut self, count: usize, budget: &Budget, each: Each<'_>) -> Result<Result<Vec<u32>, Full>> {
+    /// Adds about `count` keys, which `each` pushes, to an empty map. Calls `again` for those pushed already, padded, with
+    /// their values. Fails with an error of `each`.
+    pub fn fill(
+        &mut self,
+        count: usize,
+        budget: &Budget,
+        each: Each<'_>,
+        again: &mut dyn FnMut(&[u8], u32),
+    ) -> Result<(), Unfilled> {
         fn packed<const W: usize>(
             hasher: &FixedState,
             segments: &mut Segments<W>,
-            count: usize,
-            budget: &Budget,
+            (count, budget): (usize, &Budget),
             each: Each<'_>,
-        ) -> Result<Result<Vec<u32>, Full>> {
+            again: &mut dyn FnMut(&[u8], u32),
+        ) -> Result<(), Unfilled> {
             let (depth, mut staged) = Segments::<W>::stage(count);
             each(&mut |key, value| {
                 let key = pad::<W>(key);
@@ -426,11 +432,13 @@ impl HashMap {
                     entries.push(Entry { key, value: value.to_le_bytes() });
                 }
             })?;
-            let again = segments.fill((depth, staged), |key| hasher.hash_one(key), |one, other| one == other, budget);
-            Ok(again.map(|again| again.iter().map(|entry| u32::from_le_bytes(entry.value)).collect()))
+            let twice =
+                segments.fill((depth, staged), |key| hasher.hash_one(key), |one, other| one == other, budget)?;
+            twice.iter().for_each(|entry| again(&entry.key, u32::from_le_bytes(entry.value)));
+            Ok(())
         }
         let hasher = &self.hasher;
-        each!(&mut self.entries, segments => packed(hasher, segments, count, budget, each), (segments, keys) => {
+        each!(&mut self.entries, segments => packed(hasher, segments, (count, budget), each, again), (segments, keys) => {
             let (depth, mut staged) = Segments::stage(count);
             let mut full = Ok(());
             each(&mut |key, value| {
@@ -445,13 +453,13 @@ impl HashMap {
                     Err(error) => full = Err(error),
                 }
             })?;
+            full?;
             let text = |item: &[u8; 8]| keys.get(key_of(item)).unwrap_or(&[]);
             let hash = |item: &[u8; 8]| hasher.hash_one(text(item));
-            let filled = segments.fill((depth, staged), hash, |one, other| text(one) == text(other), budget);
-            Ok(full.and(filled).map(|again| {
-                again.iter().for_each(|entry| keys.free(key_of(&entry.key), budget));
-                again.iter().map(|entry| u32::from_le_bytes(entry.value)).collect()
-            }))
+            let twice = segments.fill((depth, staged), hash, |one, other| text(one) == text(other), budget)?;
+            twice.iter().for_each(|entry| again(text(&entry.key), u32::from_le_bytes(entry.value)));
+            twice.iter().for_each(|entry| keys.free(key_of(&entry.key), budget));
+            Ok(())
         })
     }
 

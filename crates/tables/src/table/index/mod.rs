@@ -8,6 +8,7 @@ mod runs;
 
 use std::ops::Bound;
 
+pub use fill::{IndexFilling, Unfilled};
 use hash::HashMap;
 use ordered::{OrderedSet, Range};
 use thermocline_types::{Class, Result, Value};

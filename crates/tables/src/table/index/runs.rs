@@ -32,6 +32,8 @@ pub struct Runs {
     bytes: Vec<u8>,
     places: Vec<Place>,
     runs: Vec<VecDeque<Vec<u8>>>,
+    /// Blocks of the runs.
+    blocks: usize,
 }
 
 /// An entry of the open run.
@@ -56,7 +58,12 @@ fn prefix_of(entry: &[u8]) -> u64 {
 impl Runs {
     /// A sorter without entries.
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), places: Vec::new(), runs: Vec::new() }
+        Self { bytes: Vec::new(), places: Vec::new(), runs: Vec::new(), blocks: 0 }
+    }
+
+    /// Bytes that it takes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes.capacity() + self.places.capacity() * size_of::<Place>() + self.blocks * BLOCK_BYTES
     }
 
     /// Adds an entry whose first `distinct` bytes must be unique.
@@ -91,19 +98,23 @@ impl Runs {
             block.extend_from_slice(entry);
         }
         blocks.push_back(block);
+        self.blocks += blocks.len();
         self.runs.push(blocks);
         self.bytes.clear();
         self.places.clear();
     }
 
-    /// Calls `next` with all entries in order, each with its distinct bytes.
-    pub fn merge<E>(mut self, mut next: impl FnMut(&[u8], usize) -> Result<(), E>) -> Result<(), E> {
+    /// Calls `next` with all entries in order, each with its distinct bytes, and the bytes that the sorter takes by then.
+    pub fn merge<E>(mut self, mut next: impl FnMut(&[u8], usize, usize) -> Result<(), E>) -> Result<(), E> {
         self.seal();
         (self.bytes, self.places) = (Vec::new(), Vec::new());
         let mut heads: BinaryHeap<Head> = std::mem::take(&mut self.runs).into_iter().filter_map(Head::new).collect();
         while let Some(mut head) = heads.peek_mut() {
-            next(head.entry(), head.distinct)?;
-            if !head.advance() {
+            next(head.entry(), head.distinct, self.blocks * BLOCK_BYTES)?;
+            let before = head.blocks.len();
+            let is_over = !head.advance();
+            self.blocks -= before - head.blocks.len();
+            if is_over {
                 PeekMut::pop(head);
             }
         }
@@ -194,7 +205,7 @@ mod tests {
                 model.push(entry);
             }
             let mut merged = Vec::new();
-            runs.merge(|entry, distinct| {
+            runs.merge(|entry, distinct, _| {
                 assert!(distinct <= entry.len());
                 merged.push(entry.to_vec());
                 Ok::<_, ()>(())
@@ -204,7 +215,7 @@ mod tests {
             assert!(merged == model);
         }
         let mut none = 0;
-        let counted = Runs::new().merge(|_, _| {
+        let counted = Runs::new().merge(|_, _, _| {
             none += 1;
             Ok::<_, ()>(())
         });

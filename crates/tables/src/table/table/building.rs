@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::schema::Change;
+use crate::table::blocks::Blocks;
 use crate::table::building::{Build, BuildStep, Building, Built, BuiltRows, Replaced};
 
 impl Table {
@@ -27,12 +28,12 @@ impl Table {
     ///
     /// # Errors
     /// If the rows violate it, or there is no memory for it. The build is dropped then.
-    pub fn build_step(&mut self, build: &Arc<Build>, rows: u32) -> Result<BuildStep> {
+    pub fn build_step(&mut self, build: &Arc<Build>, blocks: Option<&dyn Blocks>, rows: u32) -> Result<BuildStep> {
         let Some(mut building) = self.building.take_if(|building| Arc::ptr_eq(building.build(), build)) else {
             let message = format!("table \"{}\" was changed while a definition of it ran", self.definition.name);
             return Err(Class::ObjectInUse.error(message));
         };
-        let step = building.fill(self, &self.budget, rows);
+        let step = building.fill(self, blocks, &self.budget, rows);
         self.building = Some(building);
         if step.is_err() {
             self.drop_build();
@@ -41,22 +42,29 @@ impl Table {
     }
 
     /// An error unless the build for the definition is complete and the rows satisfy it. Between transactions only.
-    pub fn check_build(&self, build: &Arc<Build>, change: &Change) -> Result<()> {
+    pub fn check_build(&self, build: &Arc<Build>, blocks: Option<&dyn Blocks>, change: &Change) -> Result<()> {
         match self.building.as_ref().filter(|building| Arc::ptr_eq(building.build(), build)) {
-            Some(building) => building.check_complete(&self.definition, change),
+            Some(building) => {
+                building.check_complete(&self.definition, change)?;
+                match change {
+                    Change::AddColumn { table, fill } => self.check_evicted_fit(&Layout::new(table)?, fill, blocks),
+                    _ => Ok(()),
+                }
+            }
             None => Err(Error::internal(format_args!("nothing is being built of table \"{}\"", self.definition.name))),
         }
     }
 
     /// Makes a [checked](Table::check_build) build part of the table, which takes this definition. Returns the replaced
     /// rows, if any.
-    pub fn install_build(&mut self, definition: Arc<TableDefinition>) -> Option<Replaced> {
+    pub fn install_build(&mut self, definition: Arc<TableDefinition>, blocks: Option<&dyn Blocks>) -> Option<Replaced> {
         match self.building.take()?.into_built() {
             Built::Index(index) => {
                 self.add_built(definition, index);
                 None
             }
-            Built::Rows(BuiltRows { layout, mut rows, mut locators }) => {
+            Built::Rows(BuiltRows { layout, mut rows, mut locators, fill }) => {
+                self.keep_layout_of_evicted(fill, blocks);
                 self.exchange_rows(definition, layout, (&mut rows, &mut locators));
                 self.budget.resize(rows.bytes() + locators.bytes(), 0);
                 Some(Replaced::new(rows, locators))

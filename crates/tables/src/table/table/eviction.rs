@@ -1,11 +1,28 @@
 //! Rows that go to blocks and come back.
 
+use std::borrow::Cow;
+
+use thermocline_types::Value;
+
+use super::reshape::widen;
 use super::*;
 use crate::table::blocks::Blocks;
-use crate::table::locator::BlockPlace;
+use crate::table::locator::{BlockNumber, BlockPlace};
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
 const WANTED_MAX: usize = 100_000;
+/// Bytes of a row up to which further columns of as many bytes always fit.
+const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
+
+/// Layout of rows that were evicted before columns were added.
+#[derive(Debug)]
+pub(super) struct EarlierLayout {
+    /// The first block with later rows.
+    until: BlockNumber,
+    layout: Layout,
+    /// Value of the columns that the next layout has besides.
+    fill: Value,
+}
 
 impl Table {
     /// Rows in blocks.
@@ -59,20 +76,60 @@ impl Table {
             return each(Row::new(&self.layout, image));
         };
         let blocks = blocks.ok_or_else(|| Error::internal("an evicted row without blocks"))?;
-        blocks.read(place, id, &mut |image| {
-            self.layout.validate(image)?;
-            each(Row::new(&self.layout, image))
-        })
+        blocks.read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
+    }
+
+    /// Image of a row in the table's layout, of the one that its block has.
+    fn current_image<'a>(&self, block: BlockNumber, image: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let mut image = Cow::Borrowed(image);
+        for (number, earlier) in self.earlier.iter().enumerate().filter(|(_, earlier)| block < earlier.until) {
+            let next = self.earlier.get(number + 1).map_or(&self.layout, |later| &later.layout);
+            earlier.layout.validate(&image)?;
+            let mut widened = Vec::new();
+            widen(Row::new(&earlier.layout, &image), &earlier.fill, next, &mut widened)?;
+            image = Cow::Owned(widened);
+        }
+        self.layout.validate(&image)?;
+        Ok(image)
+    }
+
+    /// An error unless all evicted rows fit in a slot with the further columns of this layout.
+    pub(super) fn check_evicted_fit(&self, layout: &Layout, fill: &Value, blocks: Option<&dyn Blocks>) -> Result<()> {
+        let is_long = fill.heap_bytes() > FITTING_BYTES;
+        let Some(blocks) = blocks.filter(|blocks| is_long || blocks.has_longer(self.id(), FITTING_BYTES)) else {
+            return Ok(());
+        };
+        let mut image = Vec::new();
+        self.evicted_from(TupleId(0))
+            .try_for_each(|id| self.visit(id, Some(blocks), &mut |row| widen(row, fill, layout, &mut image)))
+    }
+
+    /// Keeps the layout for the rows that are evicted now, before it is exchanged for one with columns of this value.
+    pub(super) fn keep_layout_of_evicted(&mut self, fill: Value, blocks: Option<&dyn Blocks>) {
+        if self.evicted == 0 {
+            self.earlier.clear();
+        } else if let Some(blocks) = blocks {
+            self.earlier.push(EarlierLayout { until: blocks.next(), layout: self.layout.clone(), fill });
+        }
+    }
+
+    /// Forgets the layout before the last columns, to which the table returns.
+    pub(super) fn forget_last_layout(&mut self) {
+        self.earlier.pop();
+    }
+
+    /// Rows that were evicted since columns were last added.
+    pub(crate) fn evicted_since_widened(&self) -> Vec<TupleId> {
+        let since = self.earlier.last().map_or(BlockNumber(0), |earlier| earlier.until);
+        let is_later = |id: &TupleId| self.block_place(*id).is_some_and(|place| place.block >= since);
+        self.evicted_from(TupleId(0)).filter(is_later).collect()
     }
 
     /// Live rows that were not read since the last search passed them, in the order of that search, about `bytes` bytes of
-    /// images together: none while an index or a column is being built, and none of unfinished loads. The search looks at
-    /// `looks_max` rows at most, and at each at most twice: a row that was read is returned only if all were.
+    /// images together. The search looks at `looks_max` rows at most, and at each at most twice: a row that was read is
+    /// returned only if all were.
     pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Vec<TupleId> {
         let mut cold = Vec::new();
-        if self.held || self.building.is_some() || self.is_loading() {
-            return cold;
-        }
         self.accessed.reserve(self.id_bound(), &self.budget);
         if self.next_live(self.hand).is_none() {
             self.hand = TupleId(0);
@@ -105,7 +162,7 @@ impl Table {
     }
 
     /// The first live row at or after an id.
-    fn next_live(&self, from: TupleId) -> Option<TupleId> {
+    pub(super) fn next_live(&self, from: TupleId) -> Option<TupleId> {
         let words = self.ids.words();
         let live = |at: usize| words.get(at).map(|word| word & !self.evicted_ids.word(at));
         let (first, bit) = (from.0 as usize / 64, from.0 % 64);
@@ -142,17 +199,15 @@ impl Table {
     /// If the row is not live.
     pub fn evict(&mut self, id: TupleId, place: BlockPlace) -> Result<()> {
         let Place { item, .. } = self.place_of(id)?;
+        if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {
+            building.evict(id, Row::new(&self.layout, image), &self.budget);
+        }
         self.rows.free(item, &self.budget);
         self.locators.set(id, Locator::Evicted(place));
         self.evicted_ids.reserve(self.id_bound(), &self.budget);
         self.evicted_ids.set(id);
         self.evicted += 1;
         Ok(())
-    }
-
-    /// Keeps all rows where they are, or no longer.
-    pub(crate) fn hold(&mut self, held: bool) {
-        self.held = held;
     }
 
     /// Keeps a live row where it is until [`Table::unpin`].
@@ -172,13 +227,43 @@ impl Table {
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
     pub fn bring_back(&mut self, id: TupleId, image: &[u8]) -> Result<BlockPlace> {
         let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
-        self.layout.validate(image)?;
-        let item = self.store(id, image, Growth::Asked)?;
+        let image = self.current_image(place.block, image)?;
+        let item = self.store(id, &image, Growth::Asked)?;
+        if let Some(building) = &mut self.building {
+            building.bring_back(id, Row::new(&self.layout, &image), &self.budget);
+        }
         self.locators.set(id, Locator::Live(item));
-        self.evicted -= 1;
-        self.evicted_ids.take(id);
+        self.leave_block(id);
         self.accessed.set(id);
         self.pinned.insert(id);
         Ok(place)
+    }
+
+    /// Removes an evicted row, with the image that its block has, and returns where it was. Takes no memory.
+    ///
+    /// # Errors
+    /// If the row is not evicted, or the image is none of this table.
+    pub(crate) fn remove_evicted(&mut self, id: TupleId, image: &[u8]) -> Result<BlockPlace> {
+        let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
+        let image = self.current_image(place.block, image)?;
+        let mut keys = std::mem::take(&mut self.scratch.old_keys);
+        let result = self.keys(&image, &mut keys);
+        if result.is_ok() {
+            self.remove_keys(id, &mut keys);
+        }
+        self.scratch.old_keys = keys;
+        result?;
+        if let Some(building) = &mut self.building {
+            building.remove_evicted(id, Row::new(&self.layout, &image), &self.budget);
+        }
+        self.leave_block(id);
+        self.ids.release(id);
+        self.loads.release(id);
+        Ok(place)
+    }
+
+    fn leave_block(&mut self, id: TupleId) {
+        self.evicted -= 1;
+        self.evicted_ids.take(id);
     }
 }

@@ -1,17 +1,27 @@
 //! Loading the rows of a snapshot into an empty table.
 
 use super::*;
-
-/// Rows indexed between two calls of `check`.
-const ROWS_BETWEEN_CHECKS: u32 = 1 << 14;
+use crate::table::index::{IndexFilling, Unfilled};
 
 impl Table {
-    /// Adds a row of a snapshot without index entries: see [`Table::index_all`]. Does not ask the budget: committed
-    /// rows fit.
+    /// Begins to fill the table, which is empty: what gathers the keys of each of its indexes.
+    pub(crate) fn begin_filling(&self) -> Vec<IndexFilling> {
+        let empty = |index: &Index| Index::new(&self.definition, &self.layout, index.definition(), self.seed);
+        self.indexes.iter().map(|index| IndexFilling::new(empty(index), &self.budget)).collect()
+    }
+
+    /// Adds a row of a snapshot, which belongs to an unfinished load if there is one. Its keys are gathered for the indexes,
+    /// which have no entries yet. Does not ask the budget: committed rows have to be somewhere.
     ///
     /// # Errors
     /// If the image does not belong to this table, or the row is already there.
-    pub(crate) fn fill(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
+    pub(crate) fn fill(
+        &mut self,
+        indexes: &mut [IndexFilling],
+        load: Option<LoadId>,
+        id: TupleId,
+        image: &[u8],
+    ) -> Result<()> {
         self.layout.validate(image)?;
         let wrong = |what: &str| {
             Err(Error::Corrupt(format!("tuple id {} of table \"{}\"{what}", id.0, self.definition.name).into()))
@@ -22,6 +32,7 @@ impl Table {
         if self.ids.contains(id) {
             return wrong(" is there twice");
         }
+        indexes.iter_mut().try_for_each(|index| index.add(id, Row::new(&self.layout, image)))?;
         let taken = self.ids.take(id, &self.budget, Growth::Forced);
         let reserved = taken.and_then(|_| self.locators.reserve(id, &self.budget, Growth::Forced));
         let item = reserved.map_err(|full| self.full(full)).and_then(|()| self.store(id, image, Growth::Forced));
@@ -33,47 +44,24 @@ impl Table {
             }
         };
         self.locators.set(id, Locator::Live(item));
-        Ok(())
+        load.map_or(Ok(()), |load| self.hide(load, id, Growth::Forced))
     }
 
-    /// Adds a row of a load that was unfinished.
-    pub(crate) fn fill_hidden(&mut self, load: LoadId, id: TupleId, image: &[u8]) -> Result<()> {
-        self.fill(id, image)?;
-        self.hide(load, id, Growth::Forced)
-    }
-
-    /// Fills all indexes with the entries of all rows. `check` returns an error if this is to stop.
+    /// Takes an index that [was filled](IndexFilling::finish) with the keys of all rows.
     ///
     /// # Errors
-    /// If two rows share a unique key, or `check` fails. The table is unusable then.
-    pub(crate) fn index_all(&mut self, check: &dyn Fn() -> Result<()>) -> Result<()> {
-        for position in 0..self.indexes.len() {
-            let Some(place) = self.indexes.get(position) else { break };
-            let mut index = Index::new(&self.definition, &self.layout, place.definition(), self.seed);
-            let filled = self.fill_index(&mut index, check);
-            if let (Ok(()), Some(place)) = (&filled, self.indexes.get_mut(position)) {
-                std::mem::swap(place, &mut index);
-            }
-            self.budget.resize(index.bytes(), 0);
-            filled?;
+    /// If it could not be filled, as when two rows share a unique key: the table is unusable then.
+    pub(crate) fn take_filled(&mut self, (mut index, filled): (Index, Result<(), Unfilled>)) -> Result<()> {
+        let same = |held: &&mut Index| held.definition().id == index.definition().id;
+        if let Some(place) = self.indexes.iter_mut().find(same).filter(|_| filled.is_ok()) {
+            std::mem::swap(place, &mut index);
         }
-        Ok(())
-    }
-
-    fn fill_index(&self, index: &mut Index, check: &dyn Fn() -> Result<()>) -> Result<()> {
-        let mut rows = 0_u32;
-        let mut row = |id| {
-            rows = rows.wrapping_add(1);
-            if rows.is_multiple_of(ROWS_BETWEEN_CHECKS) {
-                check()?;
-            }
-            self.row(id)
-        };
-        match index.fill(self.ids.iter(), self.ids.live(), &mut row, &self.budget)? {
-            Ok(None) => Ok(()),
-            Ok(Some(key)) => Err(duplicate(&self.definition, index, &key)),
-            Err(full) => Err(self.full(full)),
-        }
+        self.budget.resize(index.bytes(), 0);
+        filled.map_err(|error| match error {
+            Unfilled::Duplicate(key) => Error::duplicate_key(&self.definition.name, &index.definition().name, key),
+            Unfilled::Full(full) => self.full(full),
+            Unfilled::Stopped(error) => error,
+        })
     }
 }
 

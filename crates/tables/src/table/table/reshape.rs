@@ -4,6 +4,7 @@ use thermocline_types::Value;
 
 use super::*;
 use crate::schema::IndexDefinition;
+use crate::table::blocks::Blocks;
 
 /// Rows between two calls of `stopped`.
 const LOOK_EVERY_ROWS: usize = 1024;
@@ -11,7 +12,7 @@ const LOOK_EVERY_ROWS: usize = 1024;
 impl Table {
     /// Builds a new index from the rows. `definition` is the table's with the index in it.
     pub fn add_index(&mut self, definition: Arc<TableDefinition>, index: &IndexDefinition) -> Result<()> {
-        self.add_index_unless(definition, index, &|| Ok(()))
+        self.add_index_unless(definition, index, None, &|| Ok(()))
     }
 
     /// [`Table::add_index`] that fails when `stopped`, called every now and then, returns an error.
@@ -19,6 +20,7 @@ impl Table {
         &mut self,
         definition: Arc<TableDefinition>,
         index: &IndexDefinition,
+        blocks: Option<&dyn Blocks>,
         stopped: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let mut built = Index::new(&definition, &self.layout, index, self.seed);
@@ -28,7 +30,11 @@ impl Table {
                 if row % LOOK_EVERY_ROWS == 0 {
                     stopped()?;
                 }
-                let distinct = built.key(self.row(id)?, &mut key)?;
+                let mut distinct = false;
+                self.visit(id, blocks, &mut |row| {
+                    distinct = built.key(row, &mut key)?;
+                    Ok(())
+                })?;
                 let added = built.insert(&mut key, distinct, id, &self.budget, Growth::Asked);
                 if !added.map_err(|full| self.full(full))? {
                     return Err(duplicate(&definition, &built, &key));
@@ -65,12 +71,13 @@ impl Table {
         self.definition = definition;
     }
 
-    /// Gives all rows the columns of this definition: additional ones with this value, or fewer.
+    /// Gives all rows the columns of this definition: additional ones with this value, or fewer. Evicted rows get them when
+    /// they come back.
     ///
     /// The rows are rewritten one by one, because a second layout would slow down every later read and make rows with
     /// the same values unequal; the budget must have room for a second set of them meanwhile.
     pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
-        self.change_columns_unless(definition, fill, &|| Ok(()))
+        self.change_columns_unless(definition, fill, None, &|| Ok(()))
     }
 
     /// [`Table::change_columns`] that fails when `stopped`, called every now and then, returns an error.
@@ -78,44 +85,41 @@ impl Table {
         &mut self,
         definition: Arc<TableDefinition>,
         fill: &Value,
+        blocks: Option<&dyn Blocks>,
         stopped: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        self.rewrite(definition, fill, Growth::Asked, stopped)
+        self.check_evicted_fit(&Layout::new(&definition)?, fill, blocks)?;
+        self.rewrite(definition, (fill, Growth::Asked), stopped, |table| {
+            table.keep_layout_of_evicted(fill.clone(), blocks);
+        })
     }
 
-    /// Returns to the columns before [`Table::change_columns`]. It does not ask for memory: other partitions have the
-    /// earlier columns, and this one must not differ.
+    /// Returns to the columns before [`Table::change_columns`], since which no row was [evicted](Self::evicted_since). It
+    /// does not ask for memory: other partitions have the earlier columns, and this one must not differ.
     pub fn restore_columns(&mut self, definition: Arc<TableDefinition>) -> Result<()> {
-        self.rewrite(definition, &Value::Null, Growth::Forced, &|| Ok(()))
+        self.rewrite(definition, (&Value::Null, Growth::Forced), &|| Ok(()), Self::forget_last_layout)
     }
 
     fn rewrite(
         &mut self,
         definition: Arc<TableDefinition>,
-        fill: &Value,
-        growth: Growth,
+        (fill, growth): (&Value, Growth),
         stopped: &dyn Fn() -> Result<()>,
+        before_exchange: impl FnOnce(&mut Self),
     ) -> Result<()> {
         let layout = Layout::new(&definition)?;
         let mut rows = rows_for(&layout);
         let mut locators = Locators::new();
         let mut image = Vec::new();
-        let old_columns = self.layout.columns();
         let mut rewrite = || -> Result<()> {
             for (number, id) in self.ids.iter().enumerate() {
                 if number % LOOK_EVERY_ROWS == 0 {
                     stopped()?;
                 }
-                let row = self.row(id)?;
-                layout.encode(
-                    &mut image,
-                    |column| {
-                        if column < old_columns { row.value(column) } else { fill.as_ref() }
-                    },
-                )?;
-                if image.len() > ROW_BYTES_MAX {
-                    return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
+                if self.block_place(id).is_some() {
+                    continue;
                 }
+                widen(self.row(id)?, fill, &layout, &mut image)?;
                 let length = HEADER_BYTES + image.len();
                 let item = rows.allocate(length, &self.budget, growth).map_err(|full| self.full(full))?;
                 if let Some((header, bytes)) = rows.get_mut(item).and_then(|bytes| bytes.split_first_chunk_mut()) {
@@ -131,6 +135,7 @@ impl Table {
         if result.is_ok() {
             // The build has the earlier layout.
             self.drop_build();
+            before_exchange(self);
             self.exchange_rows(definition, layout, (&mut rows, &mut locators));
         }
         self.budget.resize(rows.bytes() + locators.bytes(), 0);
@@ -144,10 +149,33 @@ impl Table {
         layout: Layout,
         (rows, locators): (&mut Slabs, &mut Locators),
     ) {
+        if self.evicted == 0 {
+            std::mem::swap(&mut self.locators, locators);
+        } else {
+            let mut next = TupleId(0);
+            while let Some(id) = self.next_live(next) {
+                if let Some(locator) = locators.get(id) {
+                    self.locators.set(id, locator);
+                }
+                next = TupleId(id.0 + 1);
+            }
+        }
         std::mem::swap(&mut self.rows, rows);
-        std::mem::swap(&mut self.locators, locators);
         self.layout = layout;
         self.indexes.iter_mut().for_each(|index| index.set_layout(&self.layout));
         self.definition = definition;
     }
+}
+
+/// Writes the image that a row has in a layout with further columns, all of this value.
+///
+/// # Errors
+/// If the row does not fit in a slot then.
+pub(in crate::table) fn widen(row: Row<'_>, fill: &Value, layout: &Layout, image: &mut Vec<u8>) -> Result<()> {
+    let columns = row.columns();
+    layout.encode(image, |column| if column < columns { row.value(column) } else { fill.as_ref() })?;
+    if image.len() > ROW_BYTES_MAX {
+        return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
+    }
+    Ok(())
 }

@@ -68,7 +68,7 @@ impl Table {
             return Err(wrong(format!("a load has row {}, which is not there", id.0)));
         }
         if let Some(building) = &self.building {
-            let verified = building.verify(self, self.ids.iter());
+            let verified = building.verify(self, blocks, self.ids.iter());
             verified.map_err(|what| wrong(format!("{} that is being built: {what}", building.name())))?;
         }
         match self.indexes.iter().find(|index| index.entries() != self.ids.live()) {

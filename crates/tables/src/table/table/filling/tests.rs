@@ -48,11 +48,17 @@ fn row(number: i64, random: &mut StdRng) -> Vec<Value> {
 }
 
 fn fill(from: &Table, into: &mut Table) -> Result<()> {
-    from.scan().try_for_each(|id| into.fill(id, from.row(id)?.image()))?;
+    let mut indexes = into.begin_filling();
+    from.scan().try_for_each(|id| into.fill(&mut indexes, None, id, from.row(id)?.image()))?;
     for (load, ids) in from.loads() {
-        ids.iter().try_for_each(|id| into.fill_hidden(load, id, from.row(id)?.image()))?;
+        ids.iter().try_for_each(|id| into.fill(&mut indexes, Some(load), id, from.row(id)?.image()))?;
     }
-    into.index_all(&|| Ok(()))
+    finish(into, indexes, &mut || Ok(()))
+}
+
+fn finish(table: &mut Table, indexes: Vec<IndexFilling>, between: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    let budget = Arc::clone(&table.budget);
+    indexes.into_iter().try_for_each(|index| table.take_filled(index.finish(&budget, between)))
 }
 
 #[test]
@@ -123,20 +129,27 @@ fn rows_that_cannot_be_together_are_refused() {
             image
         };
         let (mut twice, budget) = table(&definition);
+        let mut indexes = twice.begin_filling();
         for (id, number) in [(0, 7), (1, 8), (2, 7)] {
-            twice.fill(TupleId(id), &image(&twice, number)).unwrap();
+            let image = image(&twice, number);
+            twice.fill(&mut indexes, None, TupleId(id), &image).unwrap();
         }
-        let error = twice.index_all(&|| Ok(())).unwrap_err();
-        assert_eq!((error.sqlstate(), error.to_string().contains("(7)")), ("23505", true), "{error}");
-        let error = twice.fill(TupleId(1), &image(&twice, 9)).unwrap_err();
+        let nine = image(&twice, 9);
+        let error = twice.fill(&mut indexes, None, TupleId(1), &nine).unwrap_err();
         assert!(matches!(&error, Error::Corrupt(message) if message.contains("is there twice")), "{error}");
-        assert!(matches!(twice.fill(TupleId(9), b"no row"), Err(Error::Corrupt(_))));
-        assert!(matches!(twice.fill(TupleId(u32::MAX), &image(&twice, 9)), Err(Error::Corrupt(_))));
+        assert!(matches!(twice.fill(&mut indexes, None, TupleId(9), b"no row"), Err(Error::Corrupt(_))));
+        assert!(matches!(twice.fill(&mut indexes, None, TupleId(u32::MAX), &nine), Err(Error::Corrupt(_))));
+        let error = finish(&mut twice, indexes, &mut || Ok(())).unwrap_err();
+        assert_eq!((error.sqlstate(), error.to_string().contains("(7)")), ("23505", true), "{error}");
         drop(twice);
         assert_eq!(budget.used(), 0);
         let (mut stopped, _) = table(&definition);
-        (0..40_000).for_each(|id| stopped.fill(TupleId(id), &image(&stopped, id.into())).unwrap());
-        let stop = || Err(Error::Cancelled("stopped".into()));
-        assert_eq!(stopped.index_all(&stop).unwrap_err().sqlstate(), "57014");
+        let mut indexes = stopped.begin_filling();
+        for id in 0..40_000 {
+            let image = image(&stopped, id.into());
+            stopped.fill(&mut indexes, None, TupleId(id), &image).unwrap();
+        }
+        let mut stop = || Err(Error::Cancelled("stopped".into()));
+        assert_eq!(finish(&mut stopped, indexes, &mut stop).unwrap_err().sqlstate(), "57014");
     }
 }
