@@ -10,6 +10,7 @@ use std::time::Duration;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
 use thermocline_pushdown::units::{format_size, parse_size};
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::log::LogSettings;
@@ -52,6 +53,9 @@ pub struct EngineArgs {
     /// Memory for rows and indexes
     #[arg(long, default_value = "4GiB", value_parser = parse_size)]
     memory_limit: u64,
+    /// Evict cold rows to blocks where they would exceed the memory: on or off. Needs a log
+    #[arg(long, default_value = "on")]
+    eviction: OnOff,
     /// Create databases in this directory, and remove them again [default: a folder of the user's cache]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -127,6 +131,7 @@ impl EngineArgs {
         let settings = Settings {
             partitions,
             memory_bytes_max: self.memory_limit,
+            eviction: self.eviction.0.then(BlockStoreSettings::default),
             queue_length: in_flight.max(defaults.queue_length),
             durable: log.0,
             log: LogSettings { synchronous_commit: self.synchronous_commit.0, ..LogSettings::default() },
