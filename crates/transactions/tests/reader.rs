@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, RowSession, Settings, TableReader};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::ids::PartitionId;
@@ -44,7 +45,21 @@ impl RowSink for Collect {
 
 fn open(partitions: u16) -> RowEngine {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    RowEngine::open(disk, Settings { partitions, ..Settings::default() }).unwrap()
+    let eviction = Some(BlockStoreSettings { segment_bytes: 1 << 14 });
+    RowEngine::open(disk, Settings { partitions, eviction, ..Settings::default() }).unwrap()
+}
+
+/// Has all rows evicted that nobody holds.
+fn evict(database: &RowEngine, session: &mut RowSession) {
+    database.set_memory_bytes_max(0);
+    let mut live = || {
+        let statistics = session.statistics().unwrap();
+        statistics.partitions.iter().flat_map(|partition| &partition.tables).map(|table| table.live_rows).sum::<usize>()
+    };
+    while live() > 0 {
+        std::thread::yield_now();
+    }
+    database.set_memory_bytes_max(1 << 30);
 }
 
 fn run(session: &mut RowSession, sql: &str) {
@@ -71,7 +86,7 @@ fn sorted(rows: &Rows) -> Vec<String> {
 
 #[test]
 fn tables_are_read_as_they_were_when_reading_began() {
-    for seed in 0..20 {
+    for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed);
         let database = open(1 + (seed % 3) as u16);
         let mut session = database.session();
@@ -96,6 +111,9 @@ fn tables_are_read_as_they_were_when_reading_began() {
             change(&mut session, &mut random);
         }
         let (t, u) = (Rows::default(), Rows::default());
+        if seed % 4 == 1 {
+            evict(&database, &mut session);
+        }
         let before = (all(&mut session, "t"), all(&mut session, "u"));
         let requests = vec![request(&database, "t", &t, usize::MAX), request(&database, "u", &u, usize::MAX)];
         let readers = session.read_tables(requests).unwrap();
@@ -104,6 +122,9 @@ fn tables_are_read_as_they_were_when_reading_began() {
         // A column added meanwhile is invisible to the reader.
         let widen = random.random_range(0..60);
         for step in 0..60 {
+            if seed % 2 == 1 && random.random_ratio(1, 10) {
+                evict(&database, &mut session);
+            }
             for _ in 0..random.random_range(0..10) {
                 change(&mut session, &mut random);
             }

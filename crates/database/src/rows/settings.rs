@@ -6,6 +6,7 @@ use std::time::Duration;
 use thermocline_pushdown::units::{
     at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
 };
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{Notice, Settings as EngineSettings};
 use thermocline_transactions::log::LogSettings;
 use thermocline_types::{Scope, Setting};
@@ -29,6 +30,8 @@ pub struct RowSettings {
     pub partitions_given: bool,
     /// Limit on bytes of tables and working memory together.
     pub memory_bytes_max: u64,
+    /// Whether the coldest rows go to blocks on the disk where tables would exceed the limit.
+    pub evicts: bool,
     /// Limit on idle time inside a transaction.
     pub idle_max: Duration,
     /// Group commit interval, in microseconds.
@@ -46,6 +49,7 @@ impl Default for RowSettings {
             partitions: u16::try_from(cores).unwrap_or(u16::MAX),
             partitions_given: false,
             memory_bytes_max: 1 << 30,
+            evicts: true,
             idle_max: Duration::from_secs(60),
             commit_interval_us: 200,
             commit_bytes: 1 << 20,
@@ -77,6 +81,15 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         description: "bytes that row tables, their indexes, and the work on them may take: statements, results, undo, procedures",
         get: |s| exact_size(s.memory_bytes_max),
         set: |s, text| at_least(parse_size(text)?, 1 << 20, text).map(|size| s.memory_bytes_max = size),
+    },
+    Setting {
+        name: "row_eviction",
+        scope: Scope::Opening,
+        unit: "switch",
+        description: "whether the coldest rows go to the disk where row tables would exceed the limit, and come back when they \
+                      are needed: on or off; without it, what does not fit is refused",
+        get: |s| on_off(s.evicts).to_owned(),
+        set: |s, text| parse_switch(text).map(|on| s.evicts = on),
     },
     Setting {
         name: "commit_interval",
@@ -123,6 +136,7 @@ impl RowSettings {
             partitions: self.partitions,
             repartition: self.partitions_given,
             memory_bytes_max: self.memory_bytes_max,
+            eviction: self.evicts.then(BlockStoreSettings::default),
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,
             query_rows_max: Some(QUERY_ROWS_MAX),

@@ -270,6 +270,7 @@ impl RowStore {
         if !matches!(*state, State::Idle) && fixed != *wanted {
             let name = match () {
                 () if fixed.partitions != wanted.partitions => "executor_partitions",
+                () if fixed.evicts != wanted.evicts => "row_eviction",
                 () if fixed.commit_interval_us != wanted.commit_interval_us => "commit_interval",
                 () if fixed.commit_bytes != wanted.commit_bytes => "commit_size",
                 () if fixed.synchronous_commit != wanted.synchronous_commit => "synchronous_commit",

@@ -1,9 +1,12 @@
 //! Tables of schema `system` about row tables and settings.
 
+mod blocks;
+mod evicted;
 mod executors;
 mod memory;
 mod snapshots;
 mod tables;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -21,6 +24,9 @@ pub fn tables(store: &Arc<RowStore>) -> Vec<(String, Arc<dyn TableProvider>)> {
         ("memory".to_owned(), table(memory::columns(), memory::rows)),
         ("snapshots".to_owned(), of_snapshots(store)),
         ("executors".to_owned(), table(executors::columns(), executors::rows)),
+        ("evicted".to_owned(), table(evicted::columns(), evicted::rows)),
+        ("blocks".to_owned(), table(blocks::columns(), blocks::rows)),
+        ("transactions".to_owned(), table(transactions::columns(), transactions::rows)),
         ("settings".to_owned(), of_settings()),
     ]
 }

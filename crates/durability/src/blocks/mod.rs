@@ -16,4 +16,4 @@ mod store;
 mod tests;
 
 pub use format::{BlockBuilder, Record};
-pub use store::{BlockStore, BlockStoreSettings, StoreSize};
+pub use store::{BlockStore, BlockStoreSettings};

@@ -4,13 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thermocline_machine::ids::{DatabaseId, PartitionId};
 use thermocline_tables::schema::TableId;
-use thermocline_tables::table::{BlockNumber, BlockPlace, Blocks, RowReader, TupleId};
+use thermocline_tables::table::{
+    BlockNumber, BlockPlace, BlockReader, BlockRows, BlockStatistics, Blocks, RowReader, TupleId,
+};
 use thermocline_types::{Class, Error, Result};
 
-use super::format::{BlockBuilder, NotARecord, PAGE_BYTES, Record, record, records, segment_header};
+use super::format::{
+    BlockBuilder, NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records, segment_header,
+};
 use crate::disk::{AppendFile, Disk, ReadFile};
 
 /// First part of the names of all files of blocks.
@@ -50,6 +55,15 @@ pub struct BlockStore {
     open: Option<Open>,
     next_block: u32,
     next_segment: u64,
+    written_bytes: u64,
+    traffic: Arc<Traffic>,
+}
+
+/// What was read since the start, on any thread.
+#[derive(Debug, Default)]
+struct Traffic {
+    reads: AtomicU64,
+    bytes: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,19 +91,6 @@ struct Open {
     file: Box<dyn AppendFile>,
 }
 
-/// What a store holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StoreSize {
-    /// Blocks.
-    pub blocks: u64,
-    /// Rows that have not left them.
-    pub rows: u64,
-    /// Bytes of the blocks, with rows that have left.
-    pub block_bytes: u64,
-    /// Bytes of the files.
-    pub file_bytes: u64,
-}
-
 impl BlockStore {
     /// An empty store. Files that an earlier process has left are removed by [`BlockStore::clear`].
     pub fn new(
@@ -108,6 +109,8 @@ impl BlockStore {
             open: None,
             next_block: 0,
             next_segment: 1,
+            written_bytes: 0,
+            traffic: Arc::default(),
         }
     }
 
@@ -157,6 +160,7 @@ impl BlockStore {
         let segment = self.segments.get_mut(&open.segment).ok_or_else(|| no_segment(open.segment))?;
         let (at, length) = (segment.bytes, bytes.len() as u32);
         segment.bytes += u64::from(length);
+        self.written_bytes += u64::from(length);
         segment.blocks += 1;
         self.blocks.insert(number, Block { table, segment: open.segment, at, bytes: length, rows });
         self.next_block += 1;
@@ -219,7 +223,8 @@ impl BlockStore {
     /// A block, for reads apart from the store.
     fn opened(&self, number: BlockNumber) -> Result<OpenedBlock> {
         let (block, segment) = self.block(number)?;
-        Ok(OpenedBlock { number, block, file: Arc::clone(&segment.file), name: self.name(block.segment) })
+        let (file, traffic) = (Arc::clone(&segment.file), Arc::clone(&self.traffic));
+        Ok(OpenedBlock { number, block, file, name: self.name(block.segment), traffic })
     }
 
     /// Reads all of a block, and gives its records to `each`, with their offsets, in the order in which they were put
@@ -234,10 +239,7 @@ impl BlockStore {
         mut each: impl FnMut(u32, Record<'_>) -> Result<()>,
     ) -> Result<()> {
         let opened = self.opened(number)?;
-        opened.read(0..opened.block.bytes as usize, buffer)?;
-        let found = records(buffer, (number, opened.block.table));
-        let found = found.ok_or_else(|| opened.damaged(format_args!("it is not what was written")))?;
-        found.into_iter().try_for_each(|(offset, record)| each(offset, record))
+        opened.read_all(buffer)?.into_iter().try_for_each(|(offset, record)| each(offset, record))
     }
 
     /// Notes that a row has left a block, whose files go with its last row.
@@ -260,17 +262,6 @@ impl BlockStore {
             _ => self.complete(segment),
         }
     }
-
-    /// What it holds.
-    pub fn size(&self) -> StoreSize {
-        let sum = |of: fn(&Block) -> u64| self.blocks.values().map(of).sum();
-        StoreSize {
-            blocks: self.blocks.len() as u64,
-            rows: sum(|block| u64::from(block.rows)),
-            block_bytes: sum(|block| u64::from(block.bytes)),
-            file_bytes: self.segments.values().map(|segment| segment.bytes).sum(),
-        }
-    }
 }
 
 /// A block as of some moment. Its bytes stay readable for as long as this lives, also when its rows have left.
@@ -279,6 +270,7 @@ struct OpenedBlock {
     block: Block,
     file: Arc<dyn ReadFile>,
     name: String,
+    traffic: Arc<Traffic>,
 }
 
 impl OpenedBlock {
@@ -306,10 +298,19 @@ impl OpenedBlock {
         }
     }
 
+    /// Its records with their offsets.
+    fn read_all<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<Vec<(u32, Record<'b>)>> {
+        self.read(0..self.block.bytes as usize, buffer)?;
+        let found = records(buffer, (self.number, self.block.table));
+        found.ok_or_else(|| self.damaged(format_args!("it is not what was written")))
+    }
+
     fn read(&self, range: Range<usize>, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
         buffer.resize(range.len(), 0);
         let read = self.file.read_at(self.block.at + range.start as u64, buffer)?;
+        self.traffic.reads.fetch_add(1, Ordering::Relaxed);
+        self.traffic.bytes.fetch_add(read as u64, Ordering::Relaxed);
         if read < range.len() {
             return Err(self.damaged(format_args!("the file ends {read} bytes after byte {} of it", range.start)));
         }
@@ -344,12 +345,39 @@ impl Blocks for BlockStore {
         Ok(Box::new(move || opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))))
     }
 
+    fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {
+        let opened = self.opened(block)?;
+        Ok(Box::new(move || {
+            let mut bytes = Vec::new();
+            let rows = opened.read_all(&mut bytes)?.into_iter().map(|(offset, record)| {
+                let start = offset as usize + RECORD_HEADER_BYTES;
+                (record.tuple, offset, start..start + record.image.len())
+            });
+            let rows: Vec<_> = rows.collect();
+            Ok(BlockRows::new(block, bytes, rows.into_iter()))
+        }))
+    }
+
     fn next(&self) -> BlockNumber {
         BlockNumber(self.next_block)
     }
 
     fn has_longer(&self, table: TableId, bytes: usize) -> bool {
         self.blocks.values().any(|block| block.table == table && block.bytes as usize > bytes)
+    }
+
+    fn statistics(&self) -> BlockStatistics {
+        BlockStatistics {
+            segments: self.segments.len() as u64,
+            blocks: self.blocks.len() as u64,
+            rows: self.blocks.values().map(|block| u64::from(block.rows)).sum(),
+            block_bytes: self.blocks.values().map(|block| u64::from(block.bytes)).sum(),
+            file_bytes: self.segments.values().map(|segment| segment.bytes).sum(),
+            written_total: self.next_block.into(),
+            written_bytes_total: self.written_bytes,
+            reads_total: self.traffic.reads.load(Ordering::Relaxed),
+            read_bytes_total: self.traffic.bytes.load(Ordering::Relaxed),
+        }
     }
 
     fn release(&mut self, block: BlockNumber) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Copies the rows of one partition while its transactions go on.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -8,13 +9,17 @@ use thermocline_machine::ids::LoadId;
 use thermocline_machine::{EventCount, Wait};
 use thermocline_tables::partition::{Partition, PreImages};
 use thermocline_tables::schema::TableId;
-use thermocline_tables::table::{Budget, Change, ScanFrontier, TupleId, TupleIds, Working};
+use thermocline_tables::table::{
+    BlockLayouts, BlockReader, BlockRows, Budget, Change, ScanFrontier, TupleId, TupleIds, Working,
+};
 use thermocline_types::{Error, Result};
 
 use super::rows::{CHUNK_BYTES, ChunkBuilder};
 
 /// Bytes that must be free in the budget for spare memory to be kept.
 const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
+/// Blocks that are read between two steps.
+const BLOCKS_AT_ONCE: usize = 4;
 
 /// A partition's share of a snapshot.
 ///
@@ -57,12 +62,42 @@ struct State {
     chunk_bytes: usize,
     /// Memory of a written chunk, for the next one.
     spare: Vec<u8>,
+    blocks: BlocksOfCopy,
     bytes_max: usize,
     /// Advances when chunks were taken or copying ended.
     taken: Arc<EventCount>,
     failed: Option<Error>,
     budget: Arc<Budget>,
     charged: usize,
+}
+
+/// Blocks with rows of the table that is being copied, which its partition does not read.
+///
+/// ```text
+///  step: wanted --read_blocks--> read --step: rows chosen--> chosen --read_blocks: rows copied
+/// ```
+#[derive(Default)]
+struct BlocksOfCopy {
+    wanted: Vec<BlockReader>,
+    read: Vec<BlockRows>,
+    chosen: Option<(TableId, BlockLayouts, Vec<BlockRows>)>,
+}
+
+impl fmt::Debug for BlocksOfCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlocksOfCopy").field("wanted", &self.wanted.len()).field("read", &self.read.len()).finish()
+    }
+}
+
+impl BlocksOfCopy {
+    const fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.read.is_empty() && self.chosen.is_none()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let chosen = self.chosen.iter().flat_map(|(.., blocks)| blocks);
+        self.read.iter().chain(chosen).map(BlockRows::memory_bytes).sum()
+    }
 }
 
 #[derive(Debug)]
@@ -136,6 +171,7 @@ impl Copier {
             chunks: VecDeque::new(),
             chunk_bytes: 0,
             spare: Vec::new(),
+            blocks: BlocksOfCopy::default(),
             bytes_max,
             taken: EventCount::new(),
             failed: None,
@@ -148,7 +184,8 @@ impl Copier {
         Self { state }
     }
 
-    /// Visits up to `ids` ids and copies their rows, up to about a chunk.
+    /// Visits up to `ids` ids and copies their rows, up to about a chunk. Rows in blocks are left to
+    /// [`Copier::read_blocks`], which must be called between two steps.
     pub fn step(&self, partition: &Partition, ids: u32) -> Result<Step> {
         let state = &mut *self.state.lock();
         let (mut left, mut bytes) = (ids, 0);
@@ -156,30 +193,31 @@ impl Copier {
             state.check()?;
             let Some(copy) = state.tables.front_mut() else { break };
             let table = partition.table(copy.table)?;
+            if !state.blocks.read.is_empty() {
+                let mut read = std::mem::take(&mut state.blocks.read);
+                read.iter_mut().for_each(|block| copy.uncopied.choose(table, block));
+                state.blocks.chosen = Some((copy.table, table.block_layouts(), read));
+            }
             let Some((id, done)) = copy.uncopied.next(table) else {
+                if copy.uncopied.has_put_off() {
+                    state.want_blocks(partition)?;
+                    break;
+                }
+                if !state.blocks.is_empty() {
+                    break;
+                }
                 if let Some(copy) = state.tables.pop_front() {
                     copy.rest().for_each(|chunk| state.keep(chunk));
                 }
                 state.charge();
                 continue;
             };
-            if !done {
-                let table_id = copy.table;
-                partition.visit(table_id, id, &mut |row| {
-                    let image = row.image();
-                    bytes += image.len();
-                    let hidden = state.tables.front_mut().and_then(|copy| copy.hidden(id));
-                    match hidden {
-                        None => state.push(table_id, id, image),
-                        Some(rows) => {
-                            let before = rows.memory_bytes();
-                            let chunk = rows.push(table_id, id, image, &mut Vec::new());
-                            let resized = rows.memory_bytes() != before;
-                            state.pushed(chunk, resized);
-                        }
-                    }
-                    Ok(())
-                })?;
+            if !done && table.block_place(id).is_some() {
+                copy.uncopied.put_off(id);
+            } else if !done {
+                let (table_id, image) = (copy.table, table.image(id)?);
+                bytes += image.len();
+                state.copy(table_id, id, image);
             }
             left -= 1;
         }
@@ -195,6 +233,31 @@ impl Copier {
         // The last chunk may have exceeded the memory.
         state.check()?;
         Ok(Step::Done)
+    }
+
+    /// Reads the blocks that the last step wanted, and copies the rows that it has chosen from those read before. Not in the
+    /// partition's thread, which goes on meanwhile.
+    ///
+    /// # Errors
+    /// If a block cannot be read, or is not what was written.
+    pub fn read_blocks(&self) -> Result<()> {
+        let wanted = {
+            let mut state = self.state.lock();
+            if let Some((table, layouts, blocks)) = state.blocks.chosen.take() {
+                for block in &blocks {
+                    layouts.each_chosen(block, &mut |id, row| {
+                        state.copy(table, id, row.image());
+                        Ok(())
+                    })?;
+                }
+            }
+            std::mem::take(&mut state.blocks.wanted)
+        };
+        let read = wanted.into_iter().map(|read| read()).collect::<Result<Vec<_>>>()?;
+        let mut state = self.state.lock();
+        state.blocks.read.extend(read);
+        state.charge();
+        Ok(())
     }
 
     /// Takes a complete chunk, if there is one, to be written.
@@ -244,6 +307,37 @@ impl State {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// Wants blocks with rows of the first table, and copies rows that are live again.
+    fn want_blocks(&mut self, partition: &Partition) -> Result<()> {
+        let Some(mut copy) = self.tables.pop_front() else { return Ok(()) };
+        let (id, table) = (copy.table, partition.table(copy.table)?);
+        let mut live = Vec::new();
+        let blocks = copy.uncopied.blocks(table, BLOCKS_AT_ONCE, &mut |row| {
+            live.push(row);
+            Ok(())
+        });
+        self.tables.push_front(copy);
+        live.into_iter().try_for_each(|row| table.image(row).map(|image| self.copy(id, row, image)))?;
+        for block in blocks? {
+            let blocks = partition.blocks().ok_or_else(|| Error::internal("evicted rows without blocks"))?;
+            self.blocks.wanted.push(blocks.block_reader(block)?);
+        }
+        Ok(())
+    }
+
+    /// Copies a row of the first table.
+    fn copy(&mut self, table: TableId, id: TupleId, image: &[u8]) {
+        match self.tables.front_mut().and_then(|copy| copy.hidden(id)) {
+            None => self.push(table, id, image),
+            Some(rows) => {
+                let before = rows.memory_bytes();
+                let chunk = rows.push(table, id, image, &mut Vec::new());
+                let resized = rows.memory_bytes() != before;
+                self.pushed(chunk, resized);
+            }
+        }
+    }
+
     fn push(&mut self, table: TableId, id: TupleId, image: &[u8]) {
         let before = self.open.memory_bytes();
         let chunk = self.open.push(table, id, image, &mut self.spare);
@@ -273,7 +367,7 @@ impl State {
     fn fail(&mut self, error: Error) {
         self.failed.get_or_insert(error);
         (self.chunks, self.chunk_bytes, self.open) = (VecDeque::new(), 0, ChunkBuilder::default());
-        self.spare = Vec::new();
+        (self.spare, self.blocks) = (Vec::new(), BlocksOfCopy::default());
         self.tables.clear();
         self.charge();
         self.taken.advance();
@@ -281,7 +375,7 @@ impl State {
 
     fn memory_bytes(&self) -> usize {
         let tables: usize = self.tables.iter().map(TableCopy::memory_bytes).sum();
-        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + tables
+        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + self.blocks.memory_bytes() + tables
     }
 
     fn charge(&mut self) {

@@ -101,6 +101,7 @@ impl Taking {
     /// Returns the number of bytes.
     pub fn write(&mut self, partition: PartitionId, step: Option<Step>) -> Result<u64> {
         let Some(copier) = self.copier(partition) else { return Ok(0) };
+        copier.read_blocks()?;
         let mut bytes = 0;
         while let Some(mut chunk) = copier.take_chunk() {
             bytes += chunk.len() as u64;

@@ -65,7 +65,25 @@ impl FetchedRow {
     }
 }
 
+/// Transactions that needed evicted rows, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WaitStatistics {
+    /// Times that one was undone to wait for rows while others ran.
+    pub waits_total: u64,
+    /// Rows that were read for them.
+    pub rows_total: u64,
+    /// Of the waits, those that are over.
+    pub waited_total: u64,
+    /// Times that rows were read while the partition ran nothing else.
+    pub blocking_total: u64,
+}
+
 impl Partition {
+    /// Transactions that needed evicted rows.
+    pub fn wait_statistics(&self) -> WaitStatistics {
+        self.waits
+    }
+
     /// Lets rows be evicted to these blocks.
     pub fn set_blocks(&mut self, blocks: Box<dyn Blocks>) {
         self.blocks = Some(blocks);
@@ -105,6 +123,7 @@ impl Partition {
     /// # Errors
     /// If a row cannot be read, or has no room in memory although nothing else can be evicted: it stays where it is.
     pub fn bring_back_wanted(&mut self, transaction: &Transaction) -> Result<()> {
+        self.waits.blocking_total += 1;
         // An evicted row could not be changed back.
         for change in transaction.undo.iter() {
             self.table_mut(change.table)?.pin(change.id);
@@ -139,6 +158,8 @@ impl Partition {
                 }
             }
         }
+        self.waits.waits_total += 1;
+        self.waits.rows_total += wanted.len() as u64;
         Ok(wanted)
     }
 
@@ -148,6 +169,7 @@ impl Partition {
     /// # Errors
     /// If a row could not be read, or has no room in memory although nothing else can be evicted.
     pub fn bring_back_fetched(&mut self, rows: Vec<FetchedRow>) -> Result<()> {
+        self.waits.waited_total += 1;
         for FetchedRow { table, id, place, image } in rows {
             let here = self.tables.get(table.0 as usize).and_then(Option::as_ref);
             // It may be back, or have gone to another block since, or its table may be gone.

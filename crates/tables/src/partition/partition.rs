@@ -9,7 +9,7 @@ use thermocline_machine::Wait;
 use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Class, Error, Result, ValueRef};
 
-use super::{Digest, Transaction};
+use super::{Digest, Transaction, WaitStatistics};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
@@ -47,6 +47,7 @@ pub struct Partition {
     pub(super) blocks: Option<Box<dyn Blocks>>,
     /// Whether rows may be pinned.
     pub(super) has_pinned: bool,
+    pub(super) waits: WaitStatistics,
 }
 
 impl fmt::Debug for Partition {
@@ -72,6 +73,7 @@ impl Partition {
             readers: Vec::new(),
             blocks: None,
             has_pinned: false,
+            waits: WaitStatistics::default(),
         }
     }
 

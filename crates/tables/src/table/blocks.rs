@@ -1,6 +1,7 @@
 //! What tables need of blocks of evicted rows.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use thermocline_types::Result;
 
@@ -10,6 +11,79 @@ use crate::schema::TableId;
 
 /// Reads the image of a row, or says why it cannot.
 pub type RowReader = Box<dyn FnOnce() -> Result<Vec<u8>> + Send>;
+
+/// Reads a whole block, or says why it cannot.
+pub type BlockReader = Box<dyn FnOnce() -> Result<BlockRows> + Send>;
+
+/// A block that was read, with the rows that it had when it was written: some may have left it.
+#[derive(Debug)]
+pub struct BlockRows {
+    block: BlockNumber,
+    bytes: Vec<u8>,
+    rows: Vec<BlockRow>,
+}
+
+#[derive(Debug)]
+struct BlockRow {
+    tuple: TupleId,
+    offset: u32,
+    image: Range<usize>,
+    is_chosen: bool,
+}
+
+impl BlockRows {
+    /// The bytes of a block, and its rows: their ids, the offsets of their records, and the ranges of their images.
+    pub fn new(block: BlockNumber, bytes: Vec<u8>, rows: impl Iterator<Item = (TupleId, u32, Range<usize>)>) -> Self {
+        let rows = rows.map(|(tuple, offset, image)| BlockRow { tuple, offset, image, is_chosen: false });
+        Self { block, bytes, rows: rows.collect() }
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.rows.capacity() * size_of::<BlockRow>()
+    }
+
+    /// Its number.
+    pub fn block(&self) -> BlockNumber {
+        self.block
+    }
+
+    /// Chooses those of its rows for which `which` returns true, given their ids and places.
+    pub fn choose(&mut self, mut which: impl FnMut(TupleId, BlockPlace) -> bool) {
+        for row in &mut self.rows {
+            row.is_chosen = which(row.tuple, BlockPlace { block: self.block, offset: row.offset });
+        }
+    }
+
+    /// The chosen rows with the images that the block has.
+    pub fn chosen(&self) -> impl Iterator<Item = (TupleId, &[u8])> {
+        let chosen = self.rows.iter().filter(|row| row.is_chosen);
+        chosen.filter_map(|row| Some((row.tuple, self.bytes.get(row.image.clone())?)))
+    }
+}
+
+/// What blocks hold, and what was written and read since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockStatistics {
+    /// Files.
+    pub segments: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// Rows that have not left them.
+    pub rows: u64,
+    /// Bytes of the blocks, with rows that have left.
+    pub block_bytes: u64,
+    /// Bytes of the files.
+    pub file_bytes: u64,
+    /// Blocks written.
+    pub written_total: u64,
+    /// Bytes written.
+    pub written_bytes_total: u64,
+    /// Reads.
+    pub reads_total: u64,
+    /// Bytes read.
+    pub read_bytes_total: u64,
+}
 
 /// Blocks of one partition's evicted rows (Anti-Caching 2013, section 3.1).
 pub trait Blocks: Debug + Send {
@@ -35,11 +109,20 @@ pub trait Blocks: Debug + Send {
     /// If there is no such block.
     fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader>;
 
+    /// A read of all of a block that can be done on any thread, at any later time: the block may go meanwhile.
+    ///
+    /// # Errors
+    /// If there is no such block.
+    fn block_reader(&self, block: BlockNumber) -> Result<BlockReader>;
+
     /// The number that the next block gets: greater than those of all blocks so far, of any table.
     fn next(&self) -> BlockNumber;
 
     /// Whether a block of this table has more than this many bytes.
     fn has_longer(&self, table: TableId, bytes: usize) -> bool;
+
+    /// What they hold.
+    fn statistics(&self) -> BlockStatistics;
 
     /// Notes that a row has left a block: it is live again, or removed.
     ///

@@ -34,7 +34,7 @@ mod table;
 mod tuple_ids;
 mod undo;
 
-pub use blocks::{Blocks, RowReader};
+pub use blocks::{BlockReader, BlockRows, BlockStatistics, Blocks, RowReader};
 pub use budget::{Budget, Full, Reach, Working};
 pub use charge::{Charge, allocated};
 pub use digest::Digest;
@@ -48,7 +48,7 @@ pub use locator::{BlockNumber, BlockPlace};
 pub use patch::Patch;
 pub use row::Row;
 pub use statement_memory::{StatementMemory, Structure, out_of_memory};
-pub use table::{HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
+pub use table::{BlockLayouts, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
 

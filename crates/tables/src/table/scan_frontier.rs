@@ -1,12 +1,20 @@
 //! Progress of a reader through a table that transactions change.
 
-use super::{Table, TupleId};
+use std::collections::BTreeSet;
+
+use thermocline_types::Result;
+
+use super::{BlockNumber, BlockRows, Table, TupleId};
+
+/// Rows put off that are looked at for their blocks at a time: less than a millisecond.
+const LOOKS_MAX: usize = 1 << 14;
 
 /// Rows of a table that a reader (a snapshot, or a query) has not read yet. It reads all rows as of one moment, in
 /// steps between which they change.
 ///
 /// With `cursor` the next id to read and `bound` above all ids when reading began:
-/// - a row below `cursor`, or marked in `done`, has been read if it was there at the beginning
+/// - a row below `cursor`, or marked in `done`, has been read if it was there at the beginning, unless it is in `put_off`
+/// - a row in `put_off` is as it was at the beginning
 /// - an id from `cursor` on that is not marked is as it was at the beginning
 /// - an id from `bound` on was free at the beginning
 /// - `cursor` and the marks only grow
@@ -17,6 +25,11 @@ pub struct ScanFrontier {
     /// A bit for each id below `bound` that changed before the cursor reached it. Allocated at the beginning, because
     /// marks are made during commits.
     done: Vec<u64>,
+    /// A bit for each row that was in a block when the cursor reached it, and has not been read since.
+    put_off: Vec<u64>,
+    put_off_rows: usize,
+    /// The word of `put_off` with which the next search for blocks begins.
+    resumed_at: usize,
 }
 
 impl ScanFrontier {
@@ -34,7 +47,7 @@ impl ScanFrontier {
         let bound = table.id_bound();
         // Ids are 31 bits, so this fits.
         let words = usize::try_from(bound.0.div_ceil(u64::BITS)).unwrap_or(0);
-        Self { cursor: TupleId(0), bound, done: vec![0; words] }
+        Self { cursor: TupleId(0), bound, done: vec![0; words], put_off: Vec::new(), put_off_rows: 0, resumed_at: 0 }
     }
 
     /// The next row in turn, and whether it has been read out of turn; `None` after the last.
@@ -46,6 +59,9 @@ impl ScanFrontier {
 
     /// Marks a row that changes; true if its earlier image, if any, must be read now.
     pub fn mark(&mut self, id: TupleId) -> bool {
+        if self.take_put_off(id) {
+            return true;
+        }
         if id < self.cursor || id >= self.bound || self.is_done(id) {
             return false;
         }
@@ -57,7 +73,74 @@ impl ScanFrontier {
 
     /// Bytes of the marks.
     pub fn memory_bytes(&self) -> usize {
-        self.done.len() * size_of::<u64>()
+        (self.done.capacity() + self.put_off.capacity()) * size_of::<u64>()
+    }
+
+    /// Puts off a row that was next, because it is in a block.
+    pub fn put_off(&mut self, id: TupleId) {
+        if self.put_off.is_empty() {
+            self.put_off = vec![0; self.done.len()];
+        }
+        if let Some(word) = self.put_off.get_mut(id.0 as usize / 64) {
+            *word |= 1 << (id.0 % 64);
+            self.put_off_rows += 1;
+        }
+    }
+
+    /// Whether rows that were put off have not been read.
+    pub const fn has_put_off(&self) -> bool {
+        self.put_off_rows > 0
+    }
+
+    /// Up to `count` blocks with rows that were put off, to be read and [chosen from](Self::choose). Rows that are live by
+    /// now are given to `live` instead. May return none although there are some.
+    ///
+    /// # Errors
+    /// Those of `live`.
+    pub fn blocks(
+        &mut self,
+        table: &Table,
+        count: usize,
+        live: &mut dyn FnMut(TupleId) -> Result<()>,
+    ) -> Result<Vec<BlockNumber>> {
+        let (mut blocks, mut looks) = (BTreeSet::new(), 0);
+        while let Some(word) = self.put_off.get(self.resumed_at).copied() {
+            let mut left = word;
+            while left != 0 {
+                let id = TupleId((self.resumed_at * 64) as u32 + left.trailing_zeros());
+                left &= left - 1;
+                looks += 1;
+                match table.block_place(id) {
+                    Some(place) => {
+                        blocks.insert(place.block);
+                    }
+                    None => {
+                        self.take_put_off(id);
+                        live(id)?;
+                    }
+                }
+            }
+            if blocks.len() >= count || looks >= LOOKS_MAX {
+                return Ok(blocks.into_iter().collect());
+            }
+            self.resumed_at += 1;
+        }
+        self.resumed_at = 0;
+        Ok(blocks.into_iter().collect())
+    }
+
+    /// Chooses the rows of a block that are to be read from it: those put off that are still there.
+    pub fn choose(&mut self, table: &Table, block: &mut BlockRows) {
+        block.choose(|id, place| table.block_place(id) == Some(place) && self.take_put_off(id));
+    }
+
+    fn take_put_off(&mut self, id: TupleId) -> bool {
+        let Some(word) = self.put_off.get_mut(id.0 as usize / 64) else { return false };
+        let bit = 1 << (id.0 % 64);
+        let was = *word & bit != 0;
+        *word &= !bit;
+        self.put_off_rows -= usize::from(was);
+        was
     }
 
     fn is_done(&self, id: TupleId) -> bool {

@@ -31,6 +31,7 @@ mod loading;
 mod reshape;
 mod verify;
 
+pub use eviction::BlockLayouts;
 use eviction::EarlierLayout;
 pub(super) use reshape::widen;
 
@@ -76,6 +77,9 @@ pub struct Table {
     /// Rows in blocks, and their number.
     evicted_ids: RowBits,
     evicted: usize,
+    /// Rows that went to blocks, and that came back, since the start.
+    evicted_total: u64,
+    returned_total: u64,
     /// Those of them that transactions have needed.
     wanted: Mutex<Vec<TupleId>>,
     /// Layouts of those that were evicted before columns were added.
@@ -147,6 +151,8 @@ impl Table {
             hand: TupleId(0),
             evicted_ids: RowBits::default(),
             evicted: 0,
+            evicted_total: 0,
+            returned_total: 0,
             wanted: Mutex::default(),
             earlier: Vec::new(),
             pinned: BTreeSet::new(),

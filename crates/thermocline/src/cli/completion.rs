@@ -125,7 +125,9 @@ const KEYWORDS: &[&str] = &[
 
 /// Tables of the schema `system`.
 const SYSTEM_TABLES: &[&str] = &[
+    "system.blocks",
     "system.calibration",
+    "system.evicted",
     "system.executors",
     "system.indexes",
     "system.memory",
@@ -136,6 +138,7 @@ const SYSTEM_TABLES: &[&str] = &[
     "system.snapshots",
     "system.storage_nodes",
     "system.tables",
+    "system.transactions",
     "system.unread_objects",
 ];
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use thermocline_machine::ids::PartitionId;
-use thermocline_tables::partition::Member;
+use thermocline_tables::partition::{Member, WaitStatistics};
 use thermocline_tables::schema::TableDefinition;
-use thermocline_tables::table::TableMemory;
+use thermocline_tables::table::{BlockStatistics, TableMemory};
 
 use crate::engine::HoldTimes;
 
@@ -33,6 +33,10 @@ pub struct PartitionStatistics {
     pub held: HoldTimes,
     /// Bytes of undo information of the running transaction.
     pub undo_bytes: usize,
+    /// Transactions that needed evicted rows.
+    pub waits: WaitStatistics,
+    /// Blocks of evicted rows; `None` if rows stay in memory.
+    pub blocks: Option<BlockStatistics>,
     /// Its part of each table.
     pub tables: Vec<TableStatistics>,
 }
@@ -44,18 +48,40 @@ pub struct TableStatistics {
     pub table: Arc<TableDefinition>,
     /// Its rows in the partition.
     pub rows: usize,
+    /// Those of them in memory, and those in blocks, with rows of unfinished loads.
+    pub live_rows: usize,
+    /// See there.
+    pub evicted_rows: usize,
+    /// Rows that went to blocks since the start.
+    pub evicted_total: u64,
+    /// Rows that came back.
+    pub returned_total: u64,
     /// Its memory in the partition.
     pub memory: TableMemory,
 }
 
 impl PartitionStatistics {
     pub(super) fn of(member: &Member, queued: usize, held: HoldTimes) -> Self {
-        let tables = member.partition.tables().map(|table| TableStatistics {
-            table: Arc::clone(table.definition()),
-            rows: table.rows(),
-            memory: table.memory(),
+        let tables = member.partition.tables().map(|table| {
+            let (evicted_total, returned_total) = table.eviction_totals();
+            TableStatistics {
+                table: Arc::clone(table.definition()),
+                rows: table.rows(),
+                live_rows: table.live_rows(),
+                evicted_rows: table.evicted_rows(),
+                evicted_total,
+                returned_total,
+                memory: table.memory(),
+            }
         });
-        let (partition, undo_bytes) = (member.partition.id(), member.transaction.undo.bytes());
-        Self { partition, queued, held, undo_bytes, tables: tables.collect() }
+        Self {
+            partition: member.partition.id(),
+            queued,
+            held,
+            undo_bytes: member.transaction.undo.bytes(),
+            waits: member.partition.wait_statistics(),
+            blocks: member.partition.blocks().map(|blocks| blocks.statistics()),
+            tables: tables.collect(),
+        }
     }
 }

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thermocline_machine::ids::PartitionId;
-use thermocline_tables::partition::reader::{ReadStep, SharedRead};
+use thermocline_tables::partition::reader::{ReadStep, SharedRead, Stepped};
+use thermocline_tables::table::BlockRows;
 use thermocline_types::{Error, Result};
 
 use super::work::Work;
@@ -16,6 +18,8 @@ pub struct TableReader {
     /// `None` if all rows have been handed on already. It does not keep the database open: a cancelled query may take a
     /// while to drop it.
     read: Option<(Handle<Work>, PartitionId, SharedRead)>,
+    /// Blocks that were read for the next step.
+    blocks: Vec<BlockRows>,
 }
 
 impl fmt::Debug for TableReader {
@@ -26,25 +30,44 @@ impl fmt::Debug for TableReader {
 
 impl TableReader {
     pub(super) const fn new(handle: Handle<Work>, partition: PartitionId, read: SharedRead) -> Self {
-        Self { read: Some((handle, partition, read)) }
+        Self { read: Some((handle, partition, read)), blocks: Vec::new() }
     }
 
     pub(super) const fn done() -> Self {
-        Self { read: None }
+        Self { read: None, blocks: Vec::new() }
     }
 
-    /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that. Nothing is read if the
-    /// partition's queue is full: [`ReadStep::Busy`].
+    /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that; then reads rows in blocks,
+    /// while the partition goes on. Nothing is read if the partition's queue is full: [`ReadStep::Busy`].
     ///
     /// # Errors
     /// If the database has been closed, or the reading fails.
     pub fn step(&mut self, ids: u32) -> Result<ReadStep> {
         let Some((handle, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
-        let read = Arc::clone(read);
-        let step = match handle.visit(*partition, move |member| read.lock().step(&member.partition, ids)) {
-            Err(Error::Retry(_)) => return Ok(ReadStep::Busy),
+        // They are not lost if the partition cannot be asked.
+        let blocks = Arc::new(Mutex::new(std::mem::take(&mut self.blocks)));
+        let (shared, given) = (Arc::clone(read), Arc::clone(&blocks));
+        let step = handle.visit(*partition, move |member| {
+            let blocks = std::mem::take(&mut *given.lock());
+            shared.lock().step(&member.partition, ids, blocks)
+        });
+        let Stepped { step, chosen, to_read } = match step {
+            Err(Error::Retry(_)) => {
+                self.blocks = std::mem::take(&mut *blocks.lock());
+                return Ok(ReadStep::Busy);
+            }
             step => step??,
         };
+        read.lock().hand_on(chosen)?;
+        for block in to_read {
+            match block() {
+                Ok(rows) => self.blocks.push(rows),
+                Err(error) => {
+                    read.lock().fail(error.clone());
+                    return Err(error);
+                }
+            }
+        }
         if step == ReadStep::Done {
             self.read = None;
         }

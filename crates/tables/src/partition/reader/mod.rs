@@ -14,6 +14,6 @@
 
 mod table_read;
 
-pub use table_read::{ReadRequest, ReadStep, RowSink};
+pub use table_read::{ReadRequest, ReadStep, RowSink, Stepped};
 
 pub use table_read::{SharedRead, read_all};

@@ -10,7 +10,7 @@ use thermocline_types::{Error, Result};
 
 use crate::partition::Partition;
 use crate::schema::TableDefinition;
-use crate::table::{Change, Layout, Row, ScanFrontier, Table};
+use crate::table::{BlockLayouts, BlockReader, BlockRows, Change, Layout, Row, ScanFrontier, Table};
 
 /// Receiver of the rows of one table in one partition.
 ///
@@ -40,6 +40,22 @@ pub struct ReadRequest {
 impl fmt::Debug for ReadRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadRequest").field("table", &self.table.name).finish_non_exhaustive()
+    }
+}
+
+/// Outcome of a step of reading: rows in blocks are not read in the partition's thread.
+pub struct Stepped {
+    /// Whether there is more to read.
+    pub step: ReadStep,
+    /// Blocks with rows that were chosen, for [`TableRead::hand_on`].
+    pub chosen: Option<(BlockLayouts, Vec<BlockRows>)>,
+    /// Blocks to be read for the next step.
+    pub to_read: Vec<BlockReader>,
+}
+
+impl fmt::Debug for Stepped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stepped").field("step", &self.step).finish_non_exhaustive()
     }
 }
 
@@ -100,17 +116,24 @@ fn gone(definition: &TableDefinition) -> Error {
 
 /// Rows between two checks of the interrupt.
 const LOOK_EVERY_IDS: u32 = 4096;
+/// Blocks that are read for one step.
+const BLOCKS_AT_ONCE: usize = 16;
 
 /// Reads all rows, unless it is interrupted.
 pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &Interrupt) -> Result<()> {
     match request.begin(partition)? {
         None => Ok(()),
         Some(mut read) => {
-            interrupt.check()?;
-            while read.step(partition, LOOK_EVERY_IDS)? != ReadStep::Done {
+            let mut blocks = Vec::new();
+            loop {
                 interrupt.check()?;
+                let Stepped { step, chosen, to_read } = read.step(partition, LOOK_EVERY_IDS, blocks)?;
+                if step == ReadStep::Done {
+                    return Ok(());
+                }
+                read.hand_on(chosen)?;
+                blocks = to_read.into_iter().map(|read| read()).collect::<Result<_>>()?;
             }
-            Ok(())
         }
     }
 }
@@ -150,37 +173,78 @@ impl TableRead {
         }
     }
 
-    fn fail(&mut self, error: Error) {
+    /// Ends it with an error.
+    pub fn fail(&mut self, error: Error) {
         self.sink = None;
         self.failed = Some(error);
     }
 
-    /// Visits up to `ids` ids and hands on their rows.
-    pub fn step(&mut self, partition: &Partition, ids: u32) -> Result<ReadStep> {
+    /// Visits up to `ids` ids and hands on those of their rows that are live; then chooses the rows of blocks that were
+    /// read for it, and says which to read next.
+    ///
+    /// # Errors
+    /// If reading has failed, now or before.
+    pub fn step(&mut self, partition: &Partition, ids: u32, read: Vec<BlockRows>) -> Result<Stepped> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let Some(sink) = &mut self.sink else { return Ok(ReadStep::Done) };
-        let unread = &mut self.unread;
-        let result = partition.table(self.definition.id).and_then(|table| {
-            for _ in 0..ids {
-                let Some((id, done)) = unread.next(table) else {
-                    return sink.finish().map(|()| ReadStep::Done);
-                };
-                if !done {
-                    table.visit(id, partition.blocks(), &mut |row| sink.row(row))?;
-                    if sink.pauses() {
-                        break;
-                    }
-                }
-            }
-            Ok(ReadStep::More)
-        });
+        let result = self.try_step(partition, ids, read);
         match &result {
-            Ok(ReadStep::More | ReadStep::Busy) => {}
-            Ok(ReadStep::Done) => self.sink = None,
+            Ok(Stepped { step: ReadStep::Done, .. }) => self.sink = None,
+            Ok(_) => {}
             Err(error) => self.fail(error.clone()),
         }
         result
+    }
+
+    fn try_step(&mut self, partition: &Partition, ids: u32, mut read: Vec<BlockRows>) -> Result<Stepped> {
+        let mut stepped = Stepped { step: ReadStep::More, chosen: None, to_read: Vec::new() };
+        let Some(sink) = &mut self.sink else { return Ok(Stepped { step: ReadStep::Done, ..stepped }) };
+        let (unread, table) = (&mut self.unread, partition.table(self.definition.id)?);
+        if !read.is_empty() {
+            read.iter_mut().for_each(|block| unread.choose(table, block));
+            stepped.chosen = Some((table.block_layouts(), read));
+        }
+        for _ in 0..ids {
+            let Some((id, done)) = unread.next(table) else {
+                if unread.has_put_off() {
+                    let mut live = |id| sink.row(table.row_unread(id)?);
+                    for block in unread.blocks(table, BLOCKS_AT_ONCE, &mut live)? {
+                        let blocks =
+                            partition.blocks().ok_or_else(|| Error::internal("evicted rows without blocks"))?;
+                        stepped.to_read.push(blocks.block_reader(block)?);
+                    }
+                } else if stepped.chosen.is_none() {
+                    sink.finish()?;
+                    stepped.step = ReadStep::Done;
+                }
+                break;
+            };
+            if done {
+                continue;
+            }
+            if table.block_place(id).is_some() {
+                unread.put_off(id);
+                continue;
+            }
+            sink.row(table.row_unread(id)?)?;
+            if sink.pauses() {
+                break;
+            }
+        }
+        Ok(stepped)
+    }
+
+    /// Hands on the rows of blocks that a step has chosen. The partition goes on meanwhile.
+    ///
+    /// # Errors
+    /// If the sink refuses one, or it is not what was written: reading has failed then.
+    pub fn hand_on(&mut self, chosen: Option<(BlockLayouts, Vec<BlockRows>)>) -> Result<()> {
+        let (Some(sink), Some((layouts, blocks))) = (&mut self.sink, chosen) else { return Ok(()) };
+        let handed = blocks.iter().try_for_each(|block| layouts.each_chosen(block, &mut |_, row| sink.row(row)));
+        if let Err(error) = &handed {
+            self.fail(error.clone());
+        }
+        handed
     }
 }

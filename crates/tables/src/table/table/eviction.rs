@@ -6,7 +6,7 @@ use thermocline_types::Value;
 
 use super::reshape::widen;
 use super::*;
-use crate::table::blocks::Blocks;
+use crate::table::blocks::{BlockRows, Blocks};
 use crate::table::locator::{BlockNumber, BlockPlace};
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
@@ -15,7 +15,7 @@ const WANTED_MAX: usize = 100_000;
 const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 
 /// Layout of rows that were evicted before columns were added.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct EarlierLayout {
     /// The first block with later rows.
     until: BlockNumber,
@@ -28,6 +28,16 @@ impl Table {
     /// Rows in blocks.
     pub fn evicted_rows(&self) -> usize {
         self.evicted
+    }
+
+    /// Rows in memory.
+    pub fn live_rows(&self) -> usize {
+        self.ids.live() - self.evicted
+    }
+
+    /// Rows that went to blocks since the start, and those that came back.
+    pub fn eviction_totals(&self) -> (u64, u64) {
+        (self.evicted_total, self.returned_total)
     }
 
     /// Where the row is, if it is in a block.
@@ -70,27 +80,19 @@ impl Table {
         blocks: Option<&dyn Blocks>,
         each: &mut dyn FnMut(Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let Some(place) = self.block_place(id) else {
-            let item = if self.ids.contains(id) { self.item(id)? } else { return Err(self.no_row(id)) };
-            let image = self.rows.get_from(item, HEADER_BYTES).ok_or_else(|| self.no_row(id))?;
-            return each(Row::new(&self.layout, image));
-        };
+        let Some(place) = self.block_place(id) else { return each(self.row_unread(id)?) };
         let blocks = blocks.ok_or_else(|| Error::internal("an evicted row without blocks"))?;
         blocks.read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
     }
 
     /// Image of a row in the table's layout, of the one that its block has.
     fn current_image<'a>(&self, block: BlockNumber, image: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-        let mut image = Cow::Borrowed(image);
-        for (number, earlier) in self.earlier.iter().enumerate().filter(|(_, earlier)| block < earlier.until) {
-            let next = self.earlier.get(number + 1).map_or(&self.layout, |later| &later.layout);
-            earlier.layout.validate(&image)?;
-            let mut widened = Vec::new();
-            widen(Row::new(&earlier.layout, &image), &earlier.fill, next, &mut widened)?;
-            image = Cow::Owned(widened);
-        }
-        self.layout.validate(&image)?;
-        Ok(image)
+        current_image((&self.earlier, &self.layout), block, image)
+    }
+
+    /// Layouts of the rows in blocks as they are now, to read images elsewhere.
+    pub fn block_layouts(&self) -> BlockLayouts {
+        BlockLayouts { earlier: self.earlier.clone(), layout: self.layout.clone() }
     }
 
     /// An error unless all evicted rows fit in a slot with the further columns of this layout.
@@ -186,6 +188,23 @@ impl Table {
     }
 
     /// Image of a live row, which does not count as read.
+    ///
+    /// # Errors
+    /// If there is no such row in memory.
+    pub fn image(&self, id: TupleId) -> Result<&[u8]> {
+        self.image_of(id).ok_or_else(|| self.no_row(id))
+    }
+
+    /// A live row, which does not count as read.
+    ///
+    /// # Errors
+    /// If there is none with this id.
+    pub(crate) fn row_unread(&self, id: TupleId) -> Result<Row<'_>> {
+        let image = self.image_of(id).ok_or_else(|| self.no_row(id))?;
+        Ok(Row::new(&self.layout, image))
+    }
+
+    /// Image of a live row, which does not count as read.
     pub(crate) fn image_of(&self, id: TupleId) -> Option<&[u8]> {
         match self.locators.get(id).filter(|_| self.ids.contains(id))? {
             Locator::Live(item) => self.rows.get_from(item, HEADER_BYTES),
@@ -207,6 +226,7 @@ impl Table {
         self.evicted_ids.reserve(self.id_bound(), &self.budget);
         self.evicted_ids.set(id);
         self.evicted += 1;
+        self.evicted_total += 1;
         Ok(())
     }
 
@@ -234,6 +254,7 @@ impl Table {
         }
         self.locators.set(id, Locator::Live(item));
         self.leave_block(id);
+        self.returned_total += 1;
         self.accessed.set(id);
         self.pinned.insert(id);
         Ok(place)
@@ -266,4 +287,40 @@ impl Table {
         self.evicted -= 1;
         self.evicted_ids.take(id);
     }
+}
+
+/// Layouts of a table's rows in blocks.
+#[derive(Debug)]
+pub struct BlockLayouts {
+    earlier: Vec<EarlierLayout>,
+    layout: Layout,
+}
+
+impl BlockLayouts {
+    /// Gives the chosen rows of a block to `each`.
+    ///
+    /// # Errors
+    /// If the image of one is none of the table; and those of `each`.
+    pub fn each_chosen(&self, block: &BlockRows, each: &mut dyn FnMut(TupleId, Row<'_>) -> Result<()>) -> Result<()> {
+        block.chosen().try_for_each(|(id, image)| {
+            each(id, Row::new(&self.layout, &current_image((&self.earlier, &self.layout), block.block(), image)?))
+        })
+    }
+}
+
+fn current_image<'a>(
+    (earlier, layout): (&[EarlierLayout], &Layout),
+    block: BlockNumber,
+    image: &'a [u8],
+) -> Result<Cow<'a, [u8]>> {
+    let mut image = Cow::Borrowed(image);
+    for (number, before) in earlier.iter().enumerate().filter(|(_, before)| block < before.until) {
+        let next = earlier.get(number + 1).map_or(layout, |later| &later.layout);
+        before.layout.validate(&image)?;
+        let mut widened = Vec::new();
+        widen(Row::new(&before.layout, &image), &before.fill, next, &mut widened)?;
+        image = Cow::Owned(widened);
+    }
+    layout.validate(&image)?;
+    Ok(image)
 }
