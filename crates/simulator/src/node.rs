@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use thermocline_durability::blocks::{BlockWriter, BlockWrites};
 use thermocline_durability::disk::SimulatedDisk;
 use thermocline_durability::log::{Collector, Control, Keeper, LogEnd, LogExtent, LogSettings, Writer, start_log};
 use thermocline_durability::recovery::{take_back_loads, taken_back};
@@ -38,6 +39,7 @@ enum Who {
     Partition(usize),
     Keeper,
     Fetcher,
+    BlockWriter,
     Snapshots,
     Client(usize),
 }
@@ -70,6 +72,8 @@ pub struct Node {
     workers: Vec<Worker<Work>>,
     keeper: Keeper,
     fetcher: Fetcher<Work>,
+    block_writer: BlockWriter,
+    writes: Arc<BlockWrites>,
     pub snapshots: Snapshots,
     clients: Vec<Client>,
     turns: Vec<Turn>,
@@ -100,6 +104,8 @@ pub struct Start {
     pub disk: SimulatedDisk,
     pub identity: Identity,
     pub members: Vec<Member>,
+    /// Blocks of evicted rows on their way to the disk.
+    pub writes: Arc<BlockWrites>,
     pub definitions: Definitions,
     /// Its earlier states.
     pub states: States,
@@ -121,6 +127,7 @@ impl Node {
             disk,
             identity,
             mut members,
+            writes,
             definitions,
             mut states,
             end,
@@ -176,7 +183,8 @@ impl Node {
         let shared_of_fetcher = Arc::clone(&shared);
         let world = World { catalog, budget, shared, handle, log, clock, synchronous, prepared: Mutex::default() };
         let clients: Vec<_> = (0..start.clients).map(|number| Client::new(number, &world)).collect();
-        let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Fetcher, Who::Snapshots]);
+        let everybody =
+            (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Fetcher, Who::BlockWriter, Who::Snapshots]);
         let turns = everybody.chain((0..clients.len()).map(Who::Client)).map(|who| {
             // Some participants are slow.
             let weight = if random.one_in(4) { 1 } else { 4 + random.below(12) };
@@ -193,6 +201,8 @@ impl Node {
             workers,
             keeper,
             fetcher: Fetcher::new(shared_of_fetcher),
+            block_writer: BlockWriter::new(&writes),
+            writes,
             clients,
             states,
             schema_version,
@@ -220,10 +230,8 @@ impl Node {
 
     /// Whether partitions, the log and all requests have ended.
     pub fn is_closed(&self) -> bool {
-        let are_over = self
-            .turns
-            .iter()
-            .all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots | Who::Fetcher));
+        let are_over =
+            self.turns.iter().all(|turn| turn.is_over || !matches!(turn.who, Who::Partition(_) | Who::Keeper));
         are_over && self.clients.iter().all(Client::rests) && self.snapshots.rests()
     }
 
@@ -243,6 +251,7 @@ impl Node {
             Who::Partition(number) => self.partition(number, scene)?,
             Who::Keeper => self.keeper.step(),
             Who::Fetcher => self.fetcher.step(),
+            Who::BlockWriter => self.block_writer.step(),
             Who::Snapshots => self.snapshots.step(&self.world, &mut scene.random),
             Who::Client(number) => self.client(number, scene)?,
         };
@@ -299,6 +308,7 @@ impl Node {
                     (self.snapshots.rests(), begins)
                 }
                 Who::Fetcher => (self.world.shared.fetches.is_empty(), false),
+                Who::BlockWriter => (self.writes.is_empty(), false),
                 Who::Partition(_) | Who::Keeper => (false, false),
             };
             if rests {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use thermocline_durability::blocks::BlockStoreSettings;
+use thermocline_durability::blocks::{BlockStoreSettings, BlockWrites};
 use thermocline_durability::check::check;
 use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
@@ -86,6 +86,7 @@ impl fmt::Debug for Simulation {
 /// Result of a recovery.
 struct State {
     members: Vec<Member>,
+    writes: Arc<BlockWrites>,
     definitions: Definitions,
     recovered: Recovered,
 }
@@ -190,7 +191,7 @@ impl Simulation {
     }
 
     fn start(&mut self, state: State) -> Result<Node> {
-        let State { mut members, definitions, recovered } = state;
+        let State { mut members, writes, definitions, recovered } = state;
         let random = &mut self.random;
         for member in &mut members {
             let budget = Arc::clone(member.partition.budget());
@@ -210,6 +211,7 @@ impl Simulation {
             disk: self.disk.clone(),
             identity: self.identity,
             members,
+            writes,
             definitions,
             states: self.states.clone(),
             end: recovered.end,
@@ -369,11 +371,12 @@ impl Simulation {
         let budget = Arc::new(Budget::lenient(if self.random.one_in(2) { u64::MAX } else { 0 }, 0));
         let settings = BlockStoreSettings { segment_bytes: 1 << 12 << self.random.below(4) };
         let blocks: Arc<dyn Disk> = Arc::new(disk.clone());
+        let writes = BlockWrites::with_limit(self.random.index(20_000));
         let replay = |known: Option<Identity>| {
             let identity = known.unwrap_or(self.identity);
             // Faults follow the order of the disk's reads.
             let rebuild = Rebuild::new(identity, &budget, usize::MAX, placement, self.replayer()?).with_threads(1);
-            rebuild.with_blocks(&blocks, identity.database, settings)
+            rebuild.with_blocks(&blocks, identity.database, settings, &writes)
         };
         let (rebuild, recovered) = match self.bug {
             Some(bug @ (Bug::TornTailNotCut | Bug::CacheTrusted)) => bug.recover(disk, replay)?,
@@ -385,7 +388,7 @@ impl Simulation {
         let definitions = definitions.refusing(recovered.read_only.as_ref().map(ReadOnly::refusal));
         let timestamp = recovered.timestamp.max(Micros(0));
         let transaction = recovered.transaction.max(TransactionId(1));
-        Ok(State { members, definitions, recovered: Recovered { timestamp, transaction, ..recovered } })
+        Ok(State { members, writes, definitions, recovered: Recovered { timestamp, transaction, ..recovered } })
     }
 
     fn verify(state: &State, Expected { least, most, states }: &Expected) -> Result<(), String> {

@@ -104,7 +104,7 @@ impl BlockBuilder {
     }
 
     /// The block's bytes, up to the end of a page.
-    pub(super) fn finish(&mut self) -> &[u8] {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         let length = self.bytes.len() as u32;
         put_at(&mut self.bytes, 0, BLOCK_MAGIC);
         put_at(&mut self.bytes, 4, &self.table.0.to_le_bytes());
@@ -114,7 +114,7 @@ impl BlockBuilder {
         let checksum = crc32c(self.bytes.get(..BLOCK_HEADER_BYTES - 4).unwrap_or_default());
         put_at(&mut self.bytes, BLOCK_HEADER_BYTES - 4, &checksum.to_le_bytes());
         self.bytes.resize(self.bytes.len().next_multiple_of(PAGE_BYTES), 0);
-        &self.bytes
+        self.bytes
     }
 }
 

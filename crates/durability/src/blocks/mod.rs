@@ -14,6 +14,8 @@ mod format;
 mod store;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 pub use format::{BlockBuilder, Record};
 pub use store::{BlockStore, BlockStoreSettings};
+pub use writer::{BlockWriter, BlockWrites};

@@ -9,17 +9,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_machine::ids::{DatabaseId, PartitionId};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
-    BlockNumber, BlockPlace, BlockReader, BlockRows, BlockStatistics, Blocks, RowReader, TupleId,
+    BlockNumber, BlockPlace, BlockReader, BlockRows, BlockStatistics, Blocks, Budget, Charge, RowReader, TupleId,
+    Working,
 };
 use thermocline_types::{Class, Error, Result};
 
 use super::format::{
     BlockBuilder, NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records, segment_header,
 };
-use crate::disk::{AppendFile, Disk, ReadFile};
+use super::writer::{BlockWrites, PendingBlock, SegmentWrites};
+use crate::disk::{Disk, ReadFile};
 
 /// First part of the names of all files of blocks.
 const PREFIX: &str = "blocks-";
+
+/// Divisor of the memory limit for blocks that wait for the disk.
+const WAITING_SHARE: u64 = 64;
 
 /// Sizes of a store's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +42,12 @@ impl Default for BlockStoreSettings {
 /// Blocks of evicted rows of one partition.
 ///
 /// ```text
-///  put --> open segment --full, or an append failed--> complete segment --its last row has left--> removed
-///                 read, release                              read, release
+///  put --> open segment --full, or a write failed--> complete segment --its last row has left--> removed
+///                 read, release                             read, release
 /// ```
+///
+/// A block is read from memory until it is [written](BlockWrites). One that could not be written stays there, and goes to
+/// another segment before any further block is put.
 ///
 /// Invariants: every block has at least one row that has not left it; a segment that is not open has at least one
 /// block; no byte of a segment changes after it was appended.
@@ -49,7 +57,11 @@ pub struct BlockStore {
     database: DatabaseId,
     partition: PartitionId,
     settings: BlockStoreSettings,
+    writes: Arc<BlockWrites>,
     blocks: HashMap<BlockNumber, Block>,
+    /// Blocks that may not be written yet, in the order in which they were put.
+    pending: BTreeMap<BlockNumber, Arc<PendingBlock>>,
+    charge: Charge,
     segments: BTreeMap<u64, Segment>,
     /// The segment that the next block goes into.
     open: Option<Open>,
@@ -76,6 +88,8 @@ struct Block {
     bytes: u32,
     /// Rows that have not left it.
     rows: u32,
+    /// Mean bytes of a row when it was written.
+    row_bytes: u32,
 }
 
 #[derive(Debug)]
@@ -88,7 +102,7 @@ struct Segment {
 #[derive(Debug)]
 struct Open {
     segment: u64,
-    file: Box<dyn AppendFile>,
+    file: Arc<SegmentWrites>,
 }
 
 impl BlockStore {
@@ -98,9 +112,13 @@ impl BlockStore {
         database: DatabaseId,
         partition: PartitionId,
         settings: BlockStoreSettings,
+        (writes, budget): (Arc<BlockWrites>, &Arc<Budget>),
     ) -> Self {
         Self {
             disk,
+            writes,
+            pending: BTreeMap::new(),
+            charge: Charge::new(budget, Working::Blocks),
             database,
             partition,
             settings,
@@ -143,31 +161,77 @@ impl BlockStore {
     ///
     /// # Errors
     /// If it cannot be written: then there is no such block. The next one goes into another segment.
-    pub fn put(&mut self, mut block: BlockBuilder) -> Result<()> {
+    pub fn put(&mut self, block: BlockBuilder) -> Result<()> {
         if block.rows() == 0 {
             return Ok(());
         }
+        self.forget_written();
+        while let Some((number, failed)) = self.first_failed() {
+            let (segment, at) = self.append(&failed, true)?;
+            self.pending.remove(&number);
+            let Some(block) = self.blocks.get_mut(&number) else { continue };
+            let before = std::mem::replace(&mut block.segment, segment);
+            block.at = at;
+            self.leave_segment(before)?;
+        }
         let (number, table, rows) = (block.number(), block.table(), block.rows());
-        let mut open = match self.open.take() {
-            Some(open) => open,
+        let pending = PendingBlock::new(block.finish());
+        let bytes = pending.bytes.len() as u32;
+        let (segment, at) = self.append(&pending, false)?;
+        if !pending.is_written() {
+            self.pending.insert(number, pending);
+            self.forget_written();
+        }
+        self.blocks.insert(number, Block { table, segment, at, bytes, rows, row_bytes: bytes / rows });
+        self.next_block += 1;
+        self.written_bytes += u64::from(bytes);
+        Ok(())
+    }
+
+    /// Appends a block to the open segment; waits until it is written if `waits`. Returns the segment and the place there.
+    fn append(&mut self, block: &Arc<PendingBlock>, waits: bool) -> Result<(u64, u64)> {
+        let open = match self.open.take() {
+            Some(open) if open.file.error().is_none() => open,
+            Some(open) => {
+                self.complete(open.segment)?;
+                self.open_segment()?
+            }
             None => self.open_segment()?,
         };
-        let bytes = block.finish();
-        if let Err(error) = open.file.append(bytes) {
+        let limit = self.charge.budget().map_or(u64::MAX, |budget| budget.limit());
+        let waiting_max = usize::try_from(limit / WAITING_SHARE).unwrap_or(usize::MAX);
+        self.writes.push(&open.file, Arc::clone(block), waiting_max);
+        while waits && !block.is_written() && !block.has_failed() {
+            self.writes.write_all();
+        }
+        if block.has_failed() {
+            let error = open.file.error();
             self.complete(open.segment)?;
-            return Err(error);
+            return Err(error.unwrap_or_else(|| Error::internal("a block that failed without an error")));
         }
         let segment = self.segments.get_mut(&open.segment).ok_or_else(|| no_segment(open.segment))?;
-        let (at, length) = (segment.bytes, bytes.len() as u32);
-        segment.bytes += u64::from(length);
-        self.written_bytes += u64::from(length);
+        let at = segment.bytes;
+        segment.bytes += block.bytes.len() as u64;
         segment.blocks += 1;
-        self.blocks.insert(number, Block { table, segment: open.segment, at, bytes: length, rows });
-        self.next_block += 1;
+        let number = open.segment;
         if segment.bytes < self.settings.segment_bytes {
             self.open = Some(open);
         }
-        Ok(())
+        Ok((number, at))
+    }
+
+    /// Forgets the bytes of blocks that are in their files.
+    fn forget_written(&mut self) {
+        while let Some(first) = self.pending.first_entry().filter(|first| first.get().is_written()) {
+            first.remove();
+        }
+        self.charge.set(self.pending.values().map(|block| block.bytes.capacity()).sum());
+    }
+
+    /// The first block that could not be written, with its bytes again.
+    fn first_failed(&self) -> Option<(BlockNumber, Arc<PendingBlock>)> {
+        let (number, failed) = self.pending.iter().find(|(_, block)| block.has_failed())?;
+        Some((*number, PendingBlock::new(failed.bytes.clone())))
     }
 
     fn open_segment(&mut self) -> Result<Open> {
@@ -175,9 +239,10 @@ impl BlockStore {
         let name = self.name(segment);
         // A number is used once, even if the file cannot be written.
         self.next_segment += 1;
-        let mut file = self.disk.create(&name)?;
-        let opened =
-            file.append(&segment_header(self.database, self.partition, segment)).and_then(|()| self.disk.open(&name));
+        let mut file = self.disk.create_direct(&name)?;
+        let opened = file
+            .append(&segment_header(self.database, self.partition, segment))
+            .and_then(|()| self.disk.open_direct(&name));
         let reader = match opened {
             Ok(reader) => reader,
             Err(error) => {
@@ -186,7 +251,7 @@ impl BlockStore {
             }
         };
         self.segments.insert(segment, Segment { file: Arc::from(reader), blocks: 0, bytes: PAGE_BYTES as u64 });
-        Ok(Open { segment, file })
+        Ok(Open { segment, file: SegmentWrites::new(file) })
     }
 
     /// Removes a segment that is not open any more, if it has no block.
@@ -224,7 +289,8 @@ impl BlockStore {
     fn opened(&self, number: BlockNumber) -> Result<OpenedBlock> {
         let (block, segment) = self.block(number)?;
         let (file, traffic) = (Arc::clone(&segment.file), Arc::clone(&self.traffic));
-        Ok(OpenedBlock { number, block, file, name: self.name(block.segment), traffic })
+        let pending = self.pending.get(&number).filter(|pending| !pending.is_written()).map(Arc::clone);
+        Ok(OpenedBlock { number, block, file, pending, name: self.name(block.segment), traffic })
     }
 
     /// Reads all of a block, and gives its records to `each`, with their offsets, in the order in which they were put
@@ -254,6 +320,14 @@ impl BlockStore {
         }
         let segment = block.segment;
         self.blocks.remove(&number);
+        if self.pending.remove(&number).is_some() {
+            self.forget_written();
+        }
+        self.leave_segment(segment)
+    }
+
+    /// Notes that a block has left a segment, whose file goes with its last block.
+    fn leave_segment(&mut self, segment: u64) -> Result<()> {
         if let Some(segment) = self.segments.get_mut(&segment) {
             segment.blocks -= 1;
         }
@@ -269,6 +343,8 @@ struct OpenedBlock {
     number: BlockNumber,
     block: Block,
     file: Arc<dyn ReadFile>,
+    /// Its bytes, if it may not be in its file.
+    pending: Option<Arc<PendingBlock>>,
     name: String,
     traffic: Arc<Traffic>,
 }
@@ -284,7 +360,9 @@ impl OpenedBlock {
         let damaged = |what: &str| self.damaged(format_args!("{what} at byte {offset} of it, row {}", tuple.0));
         let (offset, end) = (offset as usize, self.block.bytes as usize);
         let first = offset / PAGE_BYTES * PAGE_BYTES;
-        let mut last = (first + PAGE_BYTES).min(end);
+        // A row is likely to be as long as others, if they are short.
+        let likely = offset + (self.block.row_bytes as usize).min(PAGE_BYTES);
+        let mut last = likely.next_multiple_of(PAGE_BYTES).min(end);
         loop {
             self.read(first..last, buffer)?;
             match record(buffer.get(offset - first..).unwrap_or_default(), (self.number, self.block.table)) {
@@ -307,6 +385,10 @@ impl OpenedBlock {
 
     fn read(&self, range: Range<usize>, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
+        if let Some(pending) = &self.pending {
+            buffer.extend_from_slice(pending.bytes.get(range).unwrap_or_default());
+            return Ok(());
+        }
         buffer.resize(range.len(), 0);
         let read = self.file.read_at(self.block.at + range.start as u64, buffer)?;
         self.traffic.reads.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use thermocline_machine::Machine;
 use thermocline_machine::ids::{DatabaseId, PartitionId};
 use thermocline_machine::random::Random;
 use thermocline_tables::schema::TableId;
@@ -12,13 +13,19 @@ use crate::disk::{Disk, Faults, SimulatedDisk};
 use crate::snapshot::tests::table as test_table;
 
 fn store(disk: &SimulatedDisk, segment_bytes: u64) -> BlockStore {
-    BlockStore::new(Arc::new(disk.clone()), DatabaseId(7), PartitionId(3), BlockStoreSettings { segment_bytes })
+    store_with(disk, segment_bytes, BlockWrites::at_once())
+}
+
+fn store_with(disk: &SimulatedDisk, segment_bytes: u64, writes: Arc<BlockWrites>) -> BlockStore {
+    let (settings, budget) = (BlockStoreSettings { segment_bytes }, Arc::new(Budget::unlimited()));
+    BlockStore::new(Arc::new(disk.clone()), DatabaseId(7), PartitionId(3), settings, (writes, &budget))
 }
 
 /// A table whose rows go to blocks and come back at random, beside a map of what it holds.
 struct Run {
     table: Table,
     store: BlockStore,
+    writer: BlockWriter,
     model: BTreeMap<TupleId, (i64, String)>,
     undo: Undo,
     random: Random,
@@ -31,7 +38,10 @@ impl Run {
         let budget = Arc::new(Budget::unlimited());
         let table = Table::new(test_table(5), Arc::clone(&budget), seed).unwrap();
         let (model, undo, random) = (BTreeMap::new(), Undo::new(1 << 20), Random::new(seed));
-        Self { table, store: store(disk, 100_000), model, undo, random, budget, refused: 0 }
+        // In every third run all blocks are written at once.
+        let writes = if seed % 3 == 0 { BlockWrites::at_once() } else { BlockWrites::with_limit(200_000) };
+        let (writer, store) = (BlockWriter::new(&writes), store_with(disk, 100_000, writes));
+        Self { table, store, writer, model, undo, random, budget, refused: 0 }
     }
 
     /// Evicts cold rows of about `bytes` bytes.
@@ -64,6 +74,9 @@ impl Run {
         let ids: Vec<TupleId> = self.model.keys().copied().collect();
         let longest = if self.random.one_in(50) { 20_000 } else { 400 };
         let text = "x".repeat(self.random.index(longest));
+        if self.random.one_in(6) {
+            let _step = self.writer.step();
+        }
         match (self.random.below(8), self.random.pick(&ids).copied()) {
             (0, Some(id)) => {
                 self.bring_back(id)?;
@@ -106,7 +119,7 @@ impl Run {
 #[test]
 fn rows_are_live_or_in_a_block_and_never_lost() {
     let mut refused = 0;
-    for seed in 0..40 {
+    for seed in 0..60 {
         println!("seed {seed}");
         let disk = SimulatedDisk::new(seed, Faults::default());
         let mut run = Run::new(&disk, seed);

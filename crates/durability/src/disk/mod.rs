@@ -38,6 +38,16 @@ pub trait Disk: Debug + Send + Sync {
     /// Opens a file for reading.
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>>;
 
+    /// [`Disk::create`] for a file of whole pages of 4 KiB, which memory need not keep a copy of.
+    fn create_direct(&self, name: &str) -> Result<Box<dyn AppendFile>> {
+        self.create(name)
+    }
+
+    /// [`Disk::open`] for such a file, of which whole pages are read.
+    fn open_direct(&self, name: &str) -> Result<Box<dyn ReadFile>> {
+        self.open(name)
+    }
+
     /// Gives a file another name; a file that has that name is replaced in one step.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 

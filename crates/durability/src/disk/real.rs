@@ -1,11 +1,14 @@
 //! The real disk.
 
+mod direct;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use direct::DirectFile;
 use thermocline_types::{Error, Result};
 
 use crate::disk::{AppendFile, DirectoryLock, Disk, ReadFile};
@@ -91,6 +94,14 @@ impl Disk for RealDisk {
             Ok(file) => Ok(Box::new(RealFile { file, path, appended: 0, end: 0 })),
             Err(error) => Err(failed("open", &path, &error)),
         }
+    }
+
+    fn create_direct(&self, name: &str) -> Result<Box<dyn AppendFile>> {
+        Ok(Box::new(DirectFile::create(self.file(name)?)?))
+    }
+
+    fn open_direct(&self, name: &str) -> Result<Box<dyn ReadFile>> {
+        Ok(Box::new(DirectFile::open(self.file(name)?)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

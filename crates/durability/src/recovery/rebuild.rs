@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result, Value};
 use super::filling::fill;
 use super::{Described, Replay, SnapshotRows, verify_digest};
 use crate::Semantics;
-use crate::blocks::{BlockStore, BlockStoreSettings};
+use crate::blocks::{BlockStore, BlockStoreSettings, BlockWrites};
 use crate::disk::Disk;
 use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record};
 
@@ -100,10 +100,12 @@ impl<X: Execute> Rebuild<X> {
         disk: &Arc<dyn Disk>,
         database: DatabaseId,
         settings: BlockStoreSettings,
+        writes: &Arc<BlockWrites>,
     ) -> Result<Self> {
         BlockStore::clear(&**disk)?;
         for member in &mut self.members {
-            let blocks = BlockStore::new(Arc::clone(disk), database, member.partition.id(), settings);
+            let (id, to) = (member.partition.id(), (Arc::clone(writes), member.partition.budget()));
+            let blocks = BlockStore::new(Arc::clone(disk), database, id, settings, to);
             member.partition.set_blocks(Box::new(blocks));
         }
         Ok(self)

@@ -86,6 +86,7 @@ impl Partition {
 
     /// Lets rows be evicted to these blocks.
     pub fn set_blocks(&mut self, blocks: Box<dyn Blocks>) {
+        self.budget().set_evicting();
         self.blocks = Some(blocks);
     }
 

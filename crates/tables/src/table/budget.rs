@@ -31,6 +31,7 @@ pub struct Budget {
     given_back: AtomicU64,
     /// Whether it refuses what exceeds the limit.
     is_strict: AtomicBool,
+    is_evicting: AtomicBool,
     /// Advances when these reach [`Budget::trim_bytes`].
     trim_due: Arc<EventCount>,
 }
@@ -57,6 +58,8 @@ pub enum Working {
     Lua,
     /// Keys of indexes that recovery fills.
     Indexes,
+    /// Blocks of evicted rows that wait for the disk.
+    Blocks,
 }
 
 /// How much of the budget a request may use.
@@ -75,9 +78,15 @@ const SMALL_BYTES: usize = 128 << 10;
 /// Minimum bytes worth returning to the system, whatever the limit.
 const TRIM_BYTES_MIN: u64 = 1 << 20;
 
+/// Bytes that eviction keeps free of a limit: two arenas, or more.
+fn free_of(limit: u64) -> u64 {
+    const FREE_MIN: u64 = 4 << 20;
+    (limit / 32).max(FREE_MIN)
+}
+
 impl Working {
     /// All kinds with their names.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Undo, "undo"),
         (Self::Queues, "queues"),
         (Self::Log, "log"),
@@ -87,6 +96,7 @@ impl Working {
         (Self::Statements, "statements"),
         (Self::Lua, "lua"),
         (Self::Indexes, "indexes"),
+        (Self::Blocks, "blocks"),
     ];
 }
 
@@ -100,6 +110,7 @@ impl Budget {
             working: Default::default(),
             given_back: AtomicU64::new(0),
             is_strict: AtomicBool::new(true),
+            is_evicting: AtomicBool::new(false),
             trim_due: EventCount::new(),
         }
     }
@@ -156,13 +167,26 @@ impl Budget {
         self.check_with(bytes, working.saturating_add(reserve / 2).max(reserve))
     }
 
+    /// Notes that rows are evicted where it is short, so that waiting may help.
+    pub fn set_evicting(&self) {
+        self.is_evicting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether rows are evicted where it is short.
+    pub fn is_evicting(&self) -> bool {
+        self.is_evicting.load(Ordering::Relaxed)
+    }
+
+    /// Whether half of what [should be free](Budget::pressure) is taken.
+    pub fn is_short(&self) -> bool {
+        self.pressure() > free_of(self.limit()) / 2
+    }
+
     /// Bytes of tables that should go, so that a thirty-second of the limit stays free beyond the reserve, or what
     /// tables grow by; 0 if it is free.
     pub fn pressure(&self) -> u64 {
-        /// Two arenas.
-        const FREE_MIN: u64 = 4 << 20;
         let (working, reserve, limit) = (self.working_total(), self.reserve(), self.limit());
-        let besides = working.saturating_add(reserve / 2).max(reserve).saturating_add((limit / 32).max(FREE_MIN));
+        let besides = working.saturating_add(reserve / 2).max(reserve).saturating_add(free_of(limit));
         self.used().saturating_add(besides).saturating_sub(limit)
     }
 

@@ -69,6 +69,8 @@ pub struct Loading {
     image: Vec<u8>,
     /// Bytes of all batches.
     charge: Charge,
+    /// Since when the next batch has waited for memory; `None` if it has not.
+    refused_since: Option<Micros>,
     /// Whether a batch was sent and the load has not ended: some of its rows may be there.
     is_begun: bool,
     stage: Stage,
@@ -139,6 +141,7 @@ impl Loading {
             rows: 0,
             image: Vec::new(),
             charge: Charge::new(budget, Working::Queues),
+            refused_since: None,
             is_begun: false,
             stage: Stage::Begins(handle.start_head(interrupt)?),
             handle: handle.clone(),
@@ -218,17 +221,25 @@ impl Loading {
             Stage::Fills(partition) => {
                 let partition = *partition;
                 self.interrupt.check()?;
-                if self.has_room(partition) {
-                    self.send(partition)?;
-                    self.stage = Stage::Open;
-                    return Ok(Step::Over(Ok(())));
+                if !self.has_room(partition) {
+                    return self.receive();
                 }
-                self.receive()
+                if !self.take_memory(partition)? {
+                    return self.wait_for_memory();
+                }
+                self.send(partition)?;
+                self.stage = Stage::Open;
+                Ok(Step::Over(Ok(())))
             }
             Stage::Ends => {
                 self.interrupt.check()?;
                 match self.open.iter().position(|open| open.count > 0) {
-                    Some(partition) if self.has_room(partition) => self.send(partition)?,
+                    Some(partition) if self.has_room(partition) => {
+                        if !self.take_memory(partition)? {
+                            return self.wait_for_memory();
+                        }
+                        self.send(partition)?;
+                    }
                     None if self.under_way.is_empty() && self.again.0.is_empty() => {
                         if !self.is_begun {
                             self.stage = Stage::Over;
@@ -283,7 +294,33 @@ impl Loading {
         self.open.get(partition).is_some_and(|open| open.sent < self.portions.under_way)
     }
 
-    /// Sends the rows of a partition.
+    /// Charges the open batch of a partition. Returns false if that must wait until earlier batches are inserted, or rows
+    /// are evicted.
+    fn take_memory(&mut self, partition: usize) -> Result<bool> {
+        let Some(open) = self.open.get(partition) else { return Ok(true) };
+        let Err(full) = self.charge.grow(2 * open.images.capacity()) else {
+            self.refused_since = None;
+            return Ok(true);
+        };
+        let clock = self.handle.clock();
+        let since = *self.refused_since.get_or_insert(clock.now());
+        let is_evicting = self.charge.budget().is_some_and(|budget| budget.is_evicting());
+        if is_evicting && (!self.under_way.is_empty() || clock.since(since) < self.portions.retry_for) {
+            return Ok(false);
+        }
+        Err(Error::OutOfMemory(format!("rows that are being loaded: {full}").into()))
+    }
+
+    fn wait_for_memory(&mut self) -> Result<Step<Result<()>>> {
+        if !self.under_way.is_empty() || !self.again.0.is_empty() {
+            return self.receive();
+        }
+        let nothing = EventCount::new();
+        let until = self.handle.clock().after(RETRY_AFTER);
+        Ok(Step::Wait(Wait::new(&nothing, nothing.seen()).until(until)))
+    }
+
+    /// Sends the rows of a partition, which are charged.
     fn send(&mut self, partition: usize) -> Result<()> {
         let Some(open) = self.open.get_mut(partition) else { return Ok(()) };
         open.sent += 1;
@@ -293,8 +330,6 @@ impl Loading {
         let (count, hash) = (std::mem::take(&mut open.count), open.hash.take());
         let batch = LoadBatch { load: self.id, table: Arc::clone(self.maker.table()), hash, count, images };
         let work = Arc::new(Work::load(&self.catalog, &self.definitions, batch));
-        let no_room = |full| Error::OutOfMemory(format!("rows that are being loaded: {full}").into());
-        self.charge.grow(bytes).map_err(no_room)?;
         self.submit(UnderWay { partition, work, bytes, since: self.handle.clock().now() })
     }
 

@@ -22,6 +22,7 @@
 //! # Ok::<(), thermocline_transactions::Error>(())
 //! ```
 
+mod block_writer;
 mod catalog;
 mod check;
 mod definition;

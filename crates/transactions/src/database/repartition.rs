@@ -41,6 +41,7 @@ impl Opening {
         }
         let Self { disk, settings, plan, procedures, .. } = &self;
         let memory = settings.recovery_memory();
+        let _writer = memory.start_writer()?;
         let budget = memory.budget();
         let mut old = None;
         let rebuild = |known: Option<Identity>| {

@@ -20,6 +20,7 @@ use thermocline_tables::schema::Schema;
 use thermocline_tables::table::Budget;
 use thermocline_types::{Class, Error, Result};
 
+use super::block_writer::BlockWriterThread;
 use super::catalog::Catalog;
 use super::definition::Definition;
 use super::memory::MemoryReport;
@@ -39,7 +40,7 @@ pub struct RowEngine {
     shared: Arc<Shared>,
 }
 
-/// State shared by sessions. Fields are dropped in this order: snapshots, partitions, log, lock.
+/// State shared by sessions. Fields are dropped in this order: snapshots, partitions, log, writer of blocks, lock.
 pub(super) struct Shared {
     /// `None` without a log.
     snapshots: Option<Snapshots>,
@@ -49,6 +50,8 @@ pub(super) struct Shared {
     /// `None` without a log.
     log: Option<LogThread>,
     pub budget: Arc<Budget>,
+    /// `None` if rows stay in memory.
+    _block_writer: Option<BlockWriterThread>,
     _trimmer: Trimmer,
     disk: Arc<dyn Disk>,
     pub idle_timeout: Duration,
@@ -105,6 +108,7 @@ impl RowEngine {
         let Settings { results_bytes_max, idle_timeout, statement_timeout, query_rows_max, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
         let memory = settings.recovery_memory();
+        let block_writer = memory.start_writer()?;
         let Settings { log: log_settings, snapshots, durable, limits, seed, clock, .. } = settings;
         let mut random = Random::new(seed);
         let budget = memory.budget();
@@ -190,6 +194,7 @@ impl RowEngine {
             catalog,
             log,
             budget,
+            _block_writer: block_writer,
             _trimmer: trimmer,
             disk,
             idle_timeout,

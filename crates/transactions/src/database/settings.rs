@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use thermocline_durability::blocks::BlockStoreSettings;
+use thermocline_durability::blocks::{BlockStoreSettings, BlockWrites};
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::LogSettings;
 use thermocline_durability::recovery::{Execute, Rebuild};
@@ -13,6 +13,7 @@ use thermocline_procedures::{Limits, Registration};
 use thermocline_tables::table::Budget;
 use thermocline_types::Result;
 
+use super::block_writer::BlockWriterThread;
 use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
 
@@ -116,23 +117,24 @@ pub(super) fn reserve_of(limit: u64) -> u64 {
 }
 
 /// Memory of a recovery, and blocks for the rows that exceed it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct RecoveryMemory {
     bytes_max: u64,
     /// `None` if all rows stay in memory.
-    blocks: Option<BlockStoreSettings>,
+    blocks: Option<(BlockStoreSettings, Arc<BlockWrites>)>,
 }
 
 impl Settings {
     /// Memory of a recovery with these settings.
     pub(super) fn recovery_memory(&self) -> RecoveryMemory {
-        RecoveryMemory { bytes_max: self.memory_bytes_max, blocks: self.eviction.filter(|_| self.durable) }
+        let blocks = self.eviction.filter(|_| self.durable).map(|settings| (settings, BlockWrites::new()));
+        RecoveryMemory { bytes_max: self.memory_bytes_max, blocks }
     }
 }
 
 impl RecoveryMemory {
     /// Its budget, which refuses nothing.
-    pub fn budget(self) -> Arc<Budget> {
+    pub fn budget(&self) -> Arc<Budget> {
         Arc::new(match self.blocks {
             Some(_) => Budget::lenient(self.bytes_max, reserve_of(self.bytes_max)),
             None => Budget::unlimited(),
@@ -144,15 +146,23 @@ impl RecoveryMemory {
     /// # Errors
     /// If blocks that an earlier process has left cannot be removed.
     pub fn evicting<X: Execute>(
-        self,
+        &self,
         rebuild: Rebuild<X>,
         disk: &Arc<dyn Disk>,
         database: DatabaseId,
     ) -> Result<Rebuild<X>> {
-        match self.blocks {
-            Some(blocks) => rebuild.with_blocks(disk, database, blocks),
+        match &self.blocks {
+            Some((settings, writes)) => rebuild.with_blocks(disk, database, *settings, writes),
             None => Ok(rebuild),
         }
+    }
+
+    /// Starts the thread that writes blocks; `None` without blocks.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start_writer(&self) -> Result<Option<BlockWriterThread>> {
+        self.blocks.as_ref().map(|(_, writes)| BlockWriterThread::start(writes)).transpose()
     }
 }
 

@@ -27,6 +27,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// microseconds each, so that nobody waits for more than a few hundred.
 const COMPACT_ROWS_BUSY: usize = 16;
 const COMPACT_ROWS_IDLE: usize = 256;
+/// Longest time that a partition spends on that while requests wait.
+const RELIEVE_MAX: Duration = Duration::from_millis(1);
 /// Times that a transaction is undone for evicted rows before it reads them where it runs.
 const RESTARTS_MAX: u32 = 8;
 /// How long partitions that have met stay together before requests for a single one have their turn.
@@ -296,10 +298,19 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
-    /// Takes a step towards the memory limit, if it is near; returns whether there is more to do.
+    /// Takes a step towards the memory limit, if it is near, or several while it is very near; returns whether there is more
+    /// to do.
     fn relieve(&mut self, rows: usize) -> bool {
-        // A block that cannot be written is tried again by the next transaction that needs the memory, which tells why.
-        self.executor.member.as_mut().is_some_and(|member| member.partition.relieve(rows).unwrap_or(false))
+        let Some(member) = &mut self.executor.member else { return false };
+        let (partition, clock) = (&mut member.partition, &self.shared.clock);
+        let begun = clock.now();
+        loop {
+            // A block that cannot be written is tried again by the next transaction that needs the memory, which tells why.
+            let is_over = !partition.relieve(rows).unwrap_or(false);
+            if is_over || !partition.budget().is_short() || clock.since(begun) >= RELIEVE_MAX {
+                return !is_over;
+            }
+        }
     }
 
     /// Whether to hand over records and results although more could run.

@@ -1,0 +1,121 @@
+//! Files that are written and read without the system's page cache, so that memory for rows is not taken twice, and a
+//! memory limit is one.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use thermocline_types::{Error, Result};
+
+use super::failed;
+use crate::disk::{AppendFile, ReadFile};
+
+/// Alignment of memory, offsets and lengths: that of every device at hand, and of pages in memory.
+const ALIGNMENT: usize = 4096;
+
+thread_local! {
+    /// Aligned memory through which bytes go.
+    static BOUNCE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Memory of a thread that is kept between two transfers.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// A file of whole pages. Appends and reads must be of whole pages, too.
+#[derive(Debug)]
+pub(super) struct DirectFile {
+    file: File,
+    path: PathBuf,
+    appended: u64,
+}
+
+impl DirectFile {
+    /// Creates a file. Where the file system does not support it, the page cache is used.
+    pub fn create(path: PathBuf) -> Result<Self> {
+        let created = open_direct(OpenOptions::new().write(true).create_new(true), &path);
+        created
+            .map(|file| Self { file, path: path.clone(), appended: 0 })
+            .map_err(|error| failed("create", &path, &error))
+    }
+
+    /// Opens a file for reading.
+    pub fn open(path: PathBuf) -> Result<Self> {
+        let opened = open_direct(OpenOptions::new().read(true), &path);
+        opened.map(|file| Self { file, path: path.clone(), appended: 0 }).map_err(|error| failed("open", &path, &error))
+    }
+}
+
+/// Opens a file with `O_DIRECT`, or without where that is not supported.
+fn open_direct(options: &mut OpenOptions, path: &std::path::Path) -> std::io::Result<File> {
+    match options.custom_flags(libc::O_DIRECT).open(path) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            // The file may have been created nevertheless.
+            let mut again = options.custom_flags(0).clone();
+            again.create_new(false).create(true).open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Calls `transfer` with aligned memory of this many bytes.
+fn with_aligned<T>(bytes: usize, transfer: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+    BOUNCE.with_borrow_mut(|memory| {
+        if memory.len() < bytes + ALIGNMENT {
+            *memory = vec![0; (bytes + ALIGNMENT).max(2 * ALIGNMENT)];
+        }
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        let aligned = memory.get_mut(start..).and_then(|memory| memory.get_mut(..bytes));
+        let done = aligned.map(transfer).unwrap_or_else(|| Err(Error::internal("memory that cannot be aligned")));
+        if memory.len() > KEPT_BYTES {
+            *memory = Vec::new();
+        }
+        done
+    })
+}
+
+impl AppendFile for DirectFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let (file, at) = (&self.file, self.appended);
+        let written = with_aligned(bytes.len(), |aligned| {
+            aligned.copy_from_slice(bytes);
+            file.write_all_at(aligned, at).map_err(|error| failed("write to", &self.path, &error))
+        });
+        written.map(|()| self.appended += bytes.len() as u64)
+    }
+
+    fn make_room(&mut self, _: u64) -> Result<()> {
+        // Its bytes are never synced one after the other.
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(|error| failed("sync", &self.path, &error))
+    }
+}
+
+impl ReadFile for DirectFile {
+    fn length(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|error| failed("read", &self.path, &error))?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        with_aligned(buffer.len(), |aligned| {
+            let mut read = 0;
+            while let Some(rest) = aligned.get_mut(read..).filter(|rest| !rest.is_empty()) {
+                match self.file.read_at(rest, offset + read as u64) {
+                    Ok(0) => break,
+                    Ok(bytes) => read += bytes,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(failed("read", &self.path, &error)),
+                }
+            }
+            let (to, from) = (buffer.get_mut(..read), aligned.get(..read));
+            if let (Some(to), Some(from)) = (to, from) {
+                to.copy_from_slice(from);
+            }
+            Ok(read)
+        })
+    }
+}
