@@ -216,7 +216,7 @@ fn others_run_while_rows_are_read() {
         // The first rows were evicted first.
         let waiting = scope.spawn(move || int(&run(&mut other, "SELECT sum(length(v)) FROM t WHERE g = 1", &[])));
         let also = scope.spawn(move || int(&run(&mut third, "SELECT sum(length(v)) FROM t WHERE g = 1", &[])));
-        while reads.load(Ordering::SeqCst) < 2 {
+        while reads.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
         for k in 40_000..41_000 {
@@ -228,8 +228,8 @@ fn others_run_while_rows_are_read() {
         assert_eq!((waiting.join().unwrap(), also.join().unwrap()), (300_000, 300_000));
     });
     let reads = reads.load(Ordering::SeqCst);
-    // A row that two wait for may be read twice, and one in four reads needs a second page.
-    assert!((300..=2 * 300 * 2).contains(&reads), "{reads}");
+    // A row that two wait for is read once, and few rows need a second read.
+    assert!((300..=360).contains(&reads), "{reads}");
 }
 
 /// Definitions of tables with evicted rows, one of them larger than memory.

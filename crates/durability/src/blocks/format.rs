@@ -113,7 +113,10 @@ impl BlockBuilder {
         put_at(&mut self.bytes, 16, &length.to_le_bytes());
         let checksum = crc32c(self.bytes.get(..BLOCK_HEADER_BYTES - 4).unwrap_or_default());
         put_at(&mut self.bytes, BLOCK_HEADER_BYTES - 4, &checksum.to_le_bytes());
-        self.bytes.resize(self.bytes.len().next_multiple_of(PAGE_BYTES), 0);
+        let whole = self.bytes.len().next_multiple_of(PAGE_BYTES);
+        self.bytes.resize(whole, 0);
+        // It may wait for the disk.
+        self.bytes.shrink_to_fit();
         self.bytes
     }
 }

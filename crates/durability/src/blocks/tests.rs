@@ -39,7 +39,7 @@ impl Run {
         let table = Table::new(test_table(5), Arc::clone(&budget), seed).unwrap();
         let (model, undo, random) = (BTreeMap::new(), Undo::new(1 << 20), Random::new(seed));
         // In every third run all blocks are written at once.
-        let writes = if seed % 3 == 0 { BlockWrites::at_once() } else { BlockWrites::with_limit(200_000) };
+        let writes = if seed.is_multiple_of(3) { BlockWrites::at_once() } else { BlockWrites::with_limit(200_000) };
         let (writer, store) = (BlockWriter::new(&writes), store_with(disk, 100_000, writes));
         Self { table, store, writer, model, undo, random, budget, refused: 0 }
     }

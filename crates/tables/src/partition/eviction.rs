@@ -40,7 +40,15 @@ impl fmt::Debug for WantedRow {
     }
 }
 
+/// What names an evicted row in its partition.
+pub type WantedId = (TableId, TupleId);
+
 impl WantedRow {
+    /// Its name.
+    pub fn wanted_id(&self) -> WantedId {
+        (self.table, self.id)
+    }
+
     /// Reads it.
     pub fn fetch(self) -> FetchedRow {
         let Self { table, id, place, reader } = self;
@@ -59,6 +67,11 @@ pub struct FetchedRow {
 }
 
 impl FetchedRow {
+    /// Its name.
+    pub fn wanted_id(&self) -> WantedId {
+        (self.table, self.id)
+    }
+
     /// Bytes of its image.
     pub fn bytes(&self) -> usize {
         self.image.as_ref().map_or(0, Vec::capacity)

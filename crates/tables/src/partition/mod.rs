@@ -17,7 +17,7 @@ pub mod reader;
 mod scope;
 mod transaction;
 
-pub use eviction::{FetchedRow, WaitStatistics, WantedRow};
+pub use eviction::{FetchedRow, WaitStatistics, WantedId, WantedRow};
 pub use filling::Filling;
 pub use participants::Participants;
 pub use partition::being_built;

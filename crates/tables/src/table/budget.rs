@@ -162,9 +162,16 @@ impl Budget {
 
     /// Checks for room for `bytes` more of a table.
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
-        // Running work may use more, so half of the reserve is kept for later needs.
+        self.check_with(bytes, self.besides_tables())
+    }
+
+    /// Bytes of the limit that are not for tables.
+    fn besides_tables(&self) -> u64 {
+        // Running work may use more, so half of the reserve is kept for later needs; all of it where a table that finds no
+        // room has others evicted.
         let (working, reserve) = (self.working_total(), self.reserve());
-        self.check_with(bytes, working.saturating_add(reserve / 2).max(reserve))
+        let kept = if self.is_evicting() { reserve } else { reserve / 2 };
+        working.saturating_add(kept).max(reserve)
     }
 
     /// Notes that rows are evicted where it is short, so that waiting may help.
@@ -185,8 +192,8 @@ impl Budget {
     /// Bytes of tables that should go, so that a thirty-second of the limit stays free beyond the reserve, or what
     /// tables grow by; 0 if it is free.
     pub fn pressure(&self) -> u64 {
-        let (working, reserve, limit) = (self.working_total(), self.reserve(), self.limit());
-        let besides = working.saturating_add(reserve / 2).max(reserve).saturating_add(free_of(limit));
+        let limit = self.limit();
+        let besides = self.besides_tables().saturating_add(free_of(limit));
         self.used().saturating_add(besides).saturating_sub(limit)
     }
 

@@ -44,7 +44,7 @@ pub struct Options {
 }
 
 /// Threads that read evicted rows: as many reads as a disk does well at once.
-const FETCHERS: usize = 4;
+const FETCHERS: usize = 16;
 
 /// The threads of all partitions, and those that read evicted rows.
 pub struct Executors<P: Program + ?Sized> {

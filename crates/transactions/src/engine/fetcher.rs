@@ -8,48 +8,106 @@
 //!  Fetches ---------> Fetcher: reads -----+
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use thermocline_machine::ids::PartitionId;
 use thermocline_machine::{EventCount, Machine, Step, Wait};
-use thermocline_tables::partition::{FetchedRow, WantedRow};
+use thermocline_tables::partition::{FetchedRow, WantedId, WantedRow};
 
 use super::program::Program;
 use super::shared::{Item, Request, Shared};
 
-/// Evicted rows to be read, and the transaction that waits for them.
+/// Evicted rows to be read for a transaction that waits for them.
 pub struct Fetch<P: Program + ?Sized> {
     pub partition: PartitionId,
     pub rows: Vec<WantedRow>,
-    pub request: Request<P>,
-    /// Times that it has been undone so far.
-    pub restarts: u32,
+    pub waiting: Waiting<P>,
 }
 
 /// A transaction whose rows were read.
 pub struct Fetched<P: Program + ?Sized> {
     pub rows: Vec<FetchedRow>,
+    pub waiting: Waiting<P>,
+}
+
+/// A transaction that was undone because it needs evicted rows.
+pub struct Waiting<P: Program + ?Sized> {
     pub request: Request<P>,
     /// Times that it has been undone.
     pub restarts: u32,
 }
 
+/// Transactions of a partition that need nothing but rows which are being read for another one: they run after it.
+///
+/// ```text
+///  fetch of rows 1 and 2, for A
+///    +-- B needs 1
+///    +-- C needs 2 and 1
+/// ```
+pub struct Followers<P: Program + ?Sized> {
+    /// The first row of the fetch in which each row is read.
+    fetches: BTreeMap<WantedId, WantedId>,
+    /// By that first row.
+    waiting: BTreeMap<WantedId, Vec<Waiting<P>>>,
+}
+
+impl<P: Program + ?Sized> Default for Followers<P> {
+    fn default() -> Self {
+        Self { fetches: BTreeMap::new(), waiting: BTreeMap::new() }
+    }
+}
+
+impl<P: Program + ?Sized> Followers<P> {
+    /// Lets a transaction wait for these rows. Returns it if they have to be read for it.
+    pub fn follow(&mut self, rows: &[WantedId], waiting: Waiting<P>) -> Option<Waiting<P>> {
+        let fetch = rows.first().and_then(|row| self.fetches.get(row).copied());
+        if let Some(fetch) = fetch.filter(|fetch| rows.iter().all(|row| self.fetches.get(row) == Some(fetch))) {
+            self.waiting.entry(fetch).or_default().push(waiting);
+            return None;
+        }
+        if let Some(first) = rows.first() {
+            for row in rows {
+                self.fetches.entry(*row).or_insert(*first);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// The transactions that have waited for a fetch of these rows.
+    pub fn fetched(&mut self, rows: &[FetchedRow]) -> Vec<Waiting<P>> {
+        let Some(first) = rows.first().map(FetchedRow::wanted_id) else { return Vec::new() };
+        for row in rows {
+            if self.fetches.get(&row.wanted_id()) == Some(&first) {
+                self.fetches.remove(&row.wanted_id());
+            }
+        }
+        self.waiting.remove(&first).unwrap_or_default()
+    }
+
+    /// All transactions that wait.
+    pub fn take(&mut self) -> impl Iterator<Item = Waiting<P>> {
+        self.fetches.clear();
+        std::mem::take(&mut self.waiting).into_values().flatten()
+    }
+}
+
 /// Fetches that wait for a reader.
 pub struct Fetches<P: Program + ?Sized> {
     state: Mutex<State<P>>,
-    arrived: Arc<EventCount>,
 }
 
 struct State<P: Program + ?Sized> {
     waiting: VecDeque<Fetch<P>>,
+    /// Events of the readers that have nothing to do.
+    idle: Vec<Arc<EventCount>>,
     is_closed: bool,
 }
 
 impl<P: Program + ?Sized> Default for Fetches<P> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { waiting: VecDeque::new(), is_closed: false }), arrived: EventCount::new() }
+        Self { state: Mutex::new(State { waiting: VecDeque::new(), idle: Vec::new(), is_closed: false }) }
     }
 }
 
@@ -60,10 +118,15 @@ enum Next<P: Program + ?Sized> {
 }
 
 impl<P: Program + ?Sized> Fetches<P> {
-    /// Adds a fetch.
+    /// Adds a fetch, and wakes one reader.
     pub fn push(&self, fetch: Fetch<P>) {
-        self.state.lock().waiting.push_back(fetch);
-        self.arrived.advance();
+        let mut state = self.state.lock();
+        state.waiting.push_back(fetch);
+        let idle = state.idle.pop();
+        drop(state);
+        if let Some(idle) = idle {
+            idle.advance();
+        }
     }
 
     /// Whether nothing waits for a reader.
@@ -71,32 +134,40 @@ impl<P: Program + ?Sized> Fetches<P> {
         self.state.lock().waiting.is_empty()
     }
 
-    fn pop(&self) -> Next<P> {
-        let seen = self.arrived.seen();
+    /// The next fetch, or the event to wait for, which is advanced when there is another.
+    fn pop(&self, event: &Arc<EventCount>) -> Next<P> {
+        let seen = event.seen();
         let mut state = self.state.lock();
         match state.waiting.pop_front() {
             Some(fetch) => Next::Fetch(fetch),
             None if state.is_closed => Next::Closed,
-            None => Next::Nothing(Wait::new(&self.arrived, seen)),
+            None => {
+                if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, event)) {
+                    state.idle.push(Arc::clone(event));
+                }
+                Next::Nothing(Wait::new(event, seen))
+            }
         }
     }
 
     /// Ends the readers once nothing waits for them.
     pub fn close(&self) {
-        self.state.lock().is_closed = true;
-        self.arrived.advance();
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.idle.drain(..).for_each(|idle| idle.advance());
     }
 }
 
 /// A reader. There may be several.
 pub struct Fetcher<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
+    event: Arc<EventCount>,
 }
 
 impl<P: Program + ?Sized> Fetcher<P> {
     /// A reader for all partitions.
     pub fn new(shared: Arc<Shared<P>>) -> Self {
-        Self { shared }
+        Self { shared, event: EventCount::new() }
     }
 }
 
@@ -104,12 +175,12 @@ impl<P: Program + ?Sized> Machine for Fetcher<P> {
     type Output = ();
 
     fn step(&mut self) -> Step<()> {
-        match self.shared.fetches.pop() {
+        match self.shared.fetches.pop(&self.event) {
             Next::Nothing(wait) => Step::Wait(wait),
             Next::Closed => Step::Over(()),
-            Next::Fetch(Fetch { partition, rows, request, restarts }) => {
+            Next::Fetch(Fetch { partition, rows, waiting }) => {
                 let rows = rows.into_iter().map(WantedRow::fetch).collect();
-                self.shared.fetched(partition, Fetched { rows, request, restarts });
+                self.shared.fetched(partition, Fetched { rows, waiting });
                 Step::Go
             }
         }
@@ -125,7 +196,7 @@ impl<P: Program + ?Sized> Shared<P> {
             None => Some(item),
         };
         if let Some(Item::Fetched(fetched)) = refused {
-            fetched.request.ticket.refuse(self.refusal());
+            fetched.waiting.request.ticket.refuse(self.refusal());
         }
     }
 }

@@ -46,7 +46,7 @@ impl<P: Program + ?Sized> HeapSize for Item<P> {
         match self {
             Self::One(request) => request.heap_bytes(),
             Self::Fetched(fetched) => {
-                fetched.request.heap_bytes() + fetched.rows.iter().map(FetchedRow::bytes).sum::<usize>()
+                fetched.waiting.request.heap_bytes() + fetched.rows.iter().map(FetchedRow::bytes).sum::<usize>()
             }
             Self::Visit(_) => 0,
             Self::Meet(.., heap_bytes) => *heap_bytes,

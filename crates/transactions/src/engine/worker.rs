@@ -8,13 +8,13 @@ use std::time::Duration;
 use thermocline_durability::log::Appended;
 use thermocline_machine::ids::{Micros, PartitionId, Sequence};
 use thermocline_machine::{Machine, Step, Wait, caught};
-use thermocline_tables::partition::{Head, Member};
+use thermocline_tables::partition::{Head, Member, WantedId, WantedRow};
 use thermocline_tables::table::{Charge, Working};
 use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetcher::{Fetch, Fetched};
+use super::fetcher::{Fetch, Fetched, Followers, Waiting};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -82,6 +82,8 @@ pub struct Worker<P: Program + ?Sized> {
     /// runs later requests.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
+    /// Transactions that wait for rows which are read for others.
+    followers: Followers<P>,
     state: State<P>,
 }
 
@@ -167,6 +169,7 @@ impl<P: Program + ?Sized> Worker<P> {
             arrived: Micros(0),
             state: State::Take,
             batch_items,
+            followers: Followers::default(),
         }
     }
 
@@ -288,7 +291,10 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.state = State::Take;
                 Step::Wait(wait)
             }
-            Popped::Closed if self.ahead.is_none() => Step::Over(self.executor.member.take()),
+            Popped::Closed if self.ahead.is_none() => {
+                self.followers.take().for_each(|waiting| waiting.request.ticket.refuse(self.shared.refusal()));
+                Step::Over(self.executor.member.take())
+            }
             Popped::Nothing(_) | Popped::Closed => {
                 if let Some((job, _)) = self.ahead.take() {
                     self.state = State::Meet(job);
@@ -375,16 +381,19 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     /// Runs a transaction again whose evicted rows were read.
-    fn fetched(&mut self, Fetched { rows, request, restarts }: Fetched<P>) -> Result<()> {
+    fn fetched(&mut self, Fetched { rows, waiting }: Fetched<P>) -> Result<()> {
+        let followers = self.followers.fetched(&rows);
         let back = self.executor.member.as_mut().map_or(Ok(()), |member| member.partition.bring_back_fetched(rows));
         if let Err(error) = back {
             if let Some(member) = &mut self.executor.member {
                 member.partition.unpin();
             }
-            self.replies.extend(request.ticket.answer(Err(error)));
+            let waiting = std::iter::once(waiting).chain(followers);
+            self.replies.extend(waiting.filter_map(|waiting| waiting.request.ticket.answer(Err(error.clone()))));
             return Ok(());
         }
-        self.one(request, restarts)
+        self.one(waiting.request, waiting.restarts)?;
+        followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts))
     }
 
     fn one(&mut self, request: Request<P>, restarts: u32) -> Result<()> {
@@ -412,7 +421,11 @@ impl<P: Program + ?Sized> Worker<P> {
                 let request = Request { program, arguments, ticket, interrupt };
                 match wanted {
                     Ok(rows) => {
-                        self.shared.fetches.push(Fetch { partition: self.id, rows, request, restarts: restarts + 1 });
+                        let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
+                        let waiting = Waiting { request, restarts: restarts + 1 };
+                        if let Some(waiting) = self.followers.follow(&ids, waiting) {
+                            self.shared.fetches.push(Fetch { partition: self.id, rows, waiting });
+                        }
                     }
                     Err(error) => self.replies.extend(request.ticket.answer(Err(error))),
                 }
