@@ -10,6 +10,7 @@ pub struct Row {
     undo_bytes: usize,
     held_ms_max: f64,
     holds_long: u64,
+    eviction_ms_max: f64,
 }
 
 pub fn columns() -> Columns<Row> {
@@ -19,6 +20,7 @@ pub fn columns() -> Columns<Row> {
         .number("undo_bytes", |row| row.undo_bytes as u64)
         .float("held_ms_max", |row| row.held_ms_max)
         .number("holds_long", |row| row.holds_long)
+        .float("eviction_ms_max", |row| row.eviction_ms_max)
 }
 
 pub fn rows(statistics: &Statistics) -> Vec<Row> {
@@ -28,6 +30,7 @@ pub fn rows(statistics: &Statistics) -> Vec<Row> {
         undo_bytes: partition.undo_bytes,
         held_ms_max: partition.held.longest.as_secs_f64() * 1e3,
         holds_long: partition.held.long,
+        eviction_ms_max: partition.held_by_eviction.longest.as_secs_f64() * 1e3,
     };
     statistics.partitions.iter().map(of).collect()
 }

@@ -24,7 +24,7 @@ pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
 pub(crate) use participants::{PartitionKey, Routing};
 pub(crate) use point::Points;
-pub(crate) use walk::{Tables, all_hold, find_rows, walk};
+pub(crate) use walk::{Loop, all_hold, find_rows, walk};
 
 /// One table of a nested loop.
 ///

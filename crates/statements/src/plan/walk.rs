@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use thermocline_tables::partition::Partition;
 use thermocline_tables::schema::IndexKind;
-use thermocline_tables::table::{Keys, LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
+use thermocline_tables::table::{Blocks, EvictedRows, Keys, LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
 use thermocline_types::Result;
 
 use super::Step;
@@ -14,54 +14,63 @@ use super::key::{bound, push_parts, range_bounds};
 use super::spans::Spans;
 use crate::expression::{Expr, Frame, Source, TABLES_MAX};
 
-/// The tables of a nested loop, by step.
-pub(crate) struct Tables<'a> {
+/// The steps of a nested loop with their tables.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop<'a> {
+    steps: &'a [Step],
     tables: [Option<&'a Table>; TABLES_MAX],
+    /// Blocks of evicted rows, if there are any.
+    blocks: Option<&'a dyn Blocks>,
 }
 
-impl<'a> Tables<'a> {
-    pub fn of(steps: &[Step], partition: &'a Partition) -> Result<Self> {
+impl<'a> Loop<'a> {
+    pub fn of(steps: &'a [Step], partition: &'a Partition) -> Result<Self> {
         let mut tables = [None; TABLES_MAX];
         for (place, step) in tables.iter_mut().zip(steps) {
             *place = Some(partition.table(step.table.id)?);
         }
-        Ok(Self { tables })
+        Ok(Self { steps, tables, blocks: partition.blocks() })
+    }
+
+    fn step(&self, depth: usize) -> Option<(&'a Step, &'a Table)> {
+        self.steps.get(depth).zip(self.tables.get(depth).copied().flatten())
     }
 }
 
+/// Receives the row in the slot of a step, and the loop for as long as the row is there.
+type Each<'e> = &'e mut dyn for<'f> FnMut(TupleId, &Loop<'f>, &mut Frame<'f>) -> Result<bool>;
+
 /// Calls `emit` for each combination of rows, until it returns false. Returns whether it never did.
 pub(crate) fn walk<'a>(
-    steps: &'a [Step],
-    tables: &Tables<'a>,
+    all: &Loop<'a>,
     frame: &mut Frame<'a>,
-    emit: &mut dyn FnMut(&Frame<'a>) -> Result<bool>,
+    emit: &mut dyn FnMut(&Frame<'_>) -> Result<bool>,
 ) -> Result<bool> {
-    walk_from(0, steps, tables, frame, emit)
+    walk_from(0, all, frame, emit)
 }
 
 fn walk_from<'a>(
     depth: usize,
-    steps: &'a [Step],
-    tables: &Tables<'a>,
+    all: &Loop<'a>,
     frame: &mut Frame<'a>,
-    emit: &mut dyn FnMut(&Frame<'a>) -> Result<bool>,
+    emit: &mut dyn FnMut(&Frame<'_>) -> Result<bool>,
 ) -> Result<bool> {
-    let Some(step) = steps.get(depth) else { return emit(frame) };
-    let Some(Some(table)) = tables.tables.get(depth).copied() else { return Ok(true) };
-    let next = steps.get(depth + 1).zip(tables.tables.get(depth + 1).copied().flatten());
-    let next = next.and_then(|(step, table)| Next::of(step, table));
+    if depth == all.steps.len() {
+        return emit(frame);
+    }
+    let Some((step, _)) = all.step(depth) else { return Ok(true) };
     let mut matched = false;
-    let mut go_on = find_joined(step, table, next, frame, &mut |_, frame| {
+    let mut go_on = find_joined(depth, all, frame, &mut |_, all, frame| {
         matched = true;
-        if !all_hold(&step.filter, frame)? {
+        if !all.step(depth).map_or(Ok(true), |(step, _)| all_hold(&step.filter, frame))? {
             return Ok(true);
         }
-        walk_from(depth + 1, steps, tables, frame, emit)
+        walk_from(depth + 1, all, frame, emit)
     })?;
     if step.outer && !matched && go_on {
         frame.set(step.slot, Source::Nothing);
         if all_hold(&step.filter, frame)? {
-            go_on = walk_from(depth + 1, steps, tables, frame, emit)?;
+            go_on = walk_from(depth + 1, all, frame, emit)?;
         }
     }
     frame.set(step.slot, Source::Nothing);
@@ -78,29 +87,44 @@ pub fn all_hold(conditions: &[Expr], frame: &Frame<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Calls `each` for the matching rows of one step, with the row in its slot, until it returns false.
+/// Calls `each` for the matching rows of a single step until it returns false.
 pub(crate) fn find_rows<'a>(
     step: &'a Step,
-    table: &'a Table,
+    partition: &'a Partition,
     frame: &mut Frame<'a>,
-    each: &mut dyn FnMut(TupleId, &mut Frame<'a>) -> Result<bool>,
+    each: &mut dyn FnMut(TupleId) -> Result<bool>,
 ) -> Result<bool> {
-    find_joined(step, table, None, frame, each)
+    let all = Loop::of(std::slice::from_ref(step), partition)?;
+    find_joined(0, &all, frame, &mut |id, _, _| each(id))
 }
 
-/// [`find_rows`] with read-ahead for the next step of the join.
-fn find_joined<'a>(
-    step: &'a Step,
-    table: &'a Table,
-    next: Option<Next<'a>>,
-    frame: &mut Frame<'a>,
-    each: &mut dyn FnMut(TupleId, &mut Frame<'a>) -> Result<bool>,
-) -> Result<bool> {
+/// Evicted rows of a table from which on a scan reads them where they are instead of bringing them back. It holds its
+/// partition for longer then than if it waited elsewhere, but needs no memory for them.
+const IN_PLACE_ROWS_MIN: usize = 1024;
+
+/// Calls `each` for the matching rows of one step. Reads ahead for the next.
+fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Each<'_>) -> Result<bool> {
+    let Some((step, table)) = all.step(depth) else { return Ok(true) };
+    let next = all.step(depth + 1).and_then(|(step, table)| Next::of(step, table));
+    let is_scan = matches!(step.access, Access::Scan) && table.evicted_rows() >= IN_PLACE_ROWS_MIN;
+    let mut in_place = all.blocks.filter(|_| is_scan).map(|blocks| EvictedRows::new(table, blocks));
     let mut visit = |id: TupleId, frame: &mut Frame<'a>| -> Result<bool> {
         frame.environment.spend(1)?;
+        if let Some(evicted) = in_place.as_mut().filter(|_| table.block_place(id).is_some()) {
+            let mut go_on = true;
+            evicted.visit(id, &mut |row| {
+                let mut frame: Frame<'_> = *frame;
+                frame.set(step.slot, Source::Row(row));
+                if all_hold(&step.on, &frame)? {
+                    go_on = each(id, all, &mut frame)?;
+                }
+                Ok(())
+            })?;
+            return Ok(go_on);
+        }
         let Some(row) = frame.environment.present(table.row(id))? else { return Ok(true) };
         frame.set(step.slot, Source::Row(row));
-        if all_hold(&step.on, frame)? { each(id, frame) } else { Ok(true) }
+        if all_hold(&step.on, frame)? { each(id, all, frame) } else { Ok(true) }
     };
     let mut visit_all = |ids: &mut dyn Iterator<Item = TupleId>, frame: &mut Frame<'a>| -> Result<bool> {
         let Some(next) = next else {
@@ -118,7 +142,7 @@ fn find_joined<'a>(
             if some.is_empty() {
                 return Ok(true);
             }
-            if some.len() > 1 {
+            if some.len() > 1 && !is_scan {
                 next.read_ahead(step, table, &some, frame)?;
             }
             for id in some {

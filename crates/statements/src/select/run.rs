@@ -8,7 +8,7 @@ use super::Select;
 use super::aggregate::Groups;
 use super::sort::{arrange, distinct};
 use crate::expression::{Environment, Expr, Frame, Source};
-use crate::plan::{Routing, Tables, all_hold, walk};
+use crate::plan::{Loop, Routing, all_hold, walk};
 use crate::rows::{Outcome, Rows};
 
 impl Select {
@@ -226,7 +226,7 @@ impl<'s> Sink<'s> {
             self.rows = Rows::new(select.outputs.len());
         }
         self.of_partition = 0;
-        let tables = Tables::of(&select.steps, partition)?;
+        let all = Loop::of(&select.steps, partition)?;
         let mut frame = Frame::new(self.parameters, self.environment);
         if select.steps.is_empty() {
             for filter in &select.filter {
@@ -235,13 +235,10 @@ impl<'s> Sink<'s> {
                 }
             }
         }
-        walk(&select.steps, &tables, &mut frame, &mut |frame| self.take(frame))
+        walk(&all, &mut frame, &mut |frame| self.take(frame))
     }
 
-    fn take<'a>(&mut self, frame: &Frame<'a>) -> Result<bool>
-    where
-        's: 'a,
-    {
+    fn take(&mut self, frame: &Frame<'_>) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
             groups.add(frame)?;
             return Ok(!self.select.group.as_ref().is_some_and(|group| group.first_only));
@@ -262,10 +259,7 @@ impl<'s> Sink<'s> {
         Ok(!enough || self.of_partition < self.offset.saturating_add(self.limit))
     }
 
-    fn push<'a>(&mut self, frame: &Frame<'a>) -> Result<()>
-    where
-        's: 'a,
-    {
+    fn push(&mut self, frame: &Frame<'_>) -> Result<()> {
         for output in self.select.outputs.iter().take(self.rows.width()) {
             output.push_to(frame, &mut self.rows)?;
         }

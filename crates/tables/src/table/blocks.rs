@@ -48,6 +48,12 @@ impl BlockRows {
         self.block
     }
 
+    /// Image of the row whose record is at this offset.
+    pub fn image(&self, offset: u32) -> Option<&[u8]> {
+        let at = self.rows.binary_search_by_key(&offset, |row| row.offset).ok()?;
+        self.bytes.get(self.rows.get(at)?.image.clone())
+    }
+
     /// Chooses those of its rows for which `which` returns true, given their ids and places.
     pub fn choose(&mut self, mut which: impl FnMut(TupleId, BlockPlace) -> bool) {
         for row in &mut self.rows {

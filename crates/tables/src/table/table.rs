@@ -31,8 +31,8 @@ mod loading;
 mod reshape;
 mod verify;
 
-pub use eviction::BlockLayouts;
 use eviction::EarlierLayout;
+pub use eviction::{BlockLayouts, EvictedRows};
 pub(super) use reshape::widen;
 
 /// Bytes before a row's image.

@@ -1,6 +1,7 @@
 //! Row tables through the command line: statements of every kind, both engines in one session, durability, and
 //! refusals.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -314,7 +315,7 @@ fn system_tables_and_settings() {
     assert_eq!(
         rows(None, &script),
         "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\n\
-         kinds\nundo queues log snapshots results queries statements lua\nundo\ntrue\nn,held\n2,true\nvalue\n2\n"
+         kinds\nundo queues log snapshots results queries statements lua indexes blocks\nundo\ntrue\nn,held\n2,true\nvalue\n2\n"
     );
     let failed = error(None, &format!("{ACCOUNTS} ALTER DATABASE SET commit_interval = '1ms'"));
     assert!(failed.contains("commit_interval") && failed.contains("--set"), "{failed}");
@@ -325,6 +326,58 @@ fn system_tables_and_settings() {
         INSERT INTO k SELECT value, repeat('x', 1000) FROM generate_series(1, 10000)",
     );
     assert!(text(&full.stderr).contains("out of memory"), "{}", text(&full.stderr));
+}
+
+/// Three times as many bytes of rows as memory: both engines see them all, also after the next start.
+#[test]
+fn more_rows_than_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    let run = |script: &str| {
+        let run = output(Some(&database), &["row_memory_limit=24MiB"], script);
+        assert!(run.status.success(), "{script}: {}", text(&run.stderr));
+        text(&run.stdout)
+    };
+    let sum = "SELECT count(*) AS n, sum(k) AS k, sum(length(s)) AS s FROM k";
+    let filled = run(&format!(
+        "CREATE TABLE k (k BIGINT PRIMARY KEY, s TEXT NOT NULL) PARTITION BY (k);
+        INSERT INTO k SELECT value, repeat('x', 900 + value % 100) FROM generate_series(1, 60000);
+        {sum};
+        UPDATE k SET s = 'short' WHERE k IN (17, 40000, 59999);
+        DELETE FROM k WHERE k BETWEEN 101 AND 200;
+        SELECT s FROM k WHERE k = 40000;
+        {sum};
+        SELECT sum(live_rows + evicted_rows) AS rows, sum(evicted_rows) > 30000 AS evicted, min(evicted_total) > 0 AS went
+            FROM system.evicted;
+        SELECT sum(rows) > 30000 AS rows, sum(file_bytes) > 30000000 AS bytes, sum(written_total) > 400 AS written
+            FROM system.blocks;
+        SELECT sum(waits_total + blocking_reads_total) > 0 AS waited, sum(waiting) AS waiting FROM system.transactions;
+        EXPLAIN SELECT s FROM k WHERE k = 1"
+    ));
+    let mut model: BTreeMap<u64, u64> = (1..=60_000).map(|k| (k, 900 + k % 100)).collect();
+    let summed = |model: &BTreeMap<u64, u64>| {
+        format!("{},{},{}", model.len(), model.keys().sum::<u64>(), model.values().sum::<u64>())
+    };
+    let before = summed(&model);
+    model.extend([17, 40_000, 59_999].map(|k| (k, "short".len() as u64)));
+    model.retain(|k, _| !(101..=200).contains(k));
+    let after = summed(&model);
+    let seen: Vec<&str> = filled.lines().collect();
+    assert_eq!((seen[1], seen[3], seen[5]), (&*before, "short", &*after), "{filled}");
+    assert_eq!((seen[7], seen[9], seen[11]), ("59900,true,true", "true,true,true", "true,0"), "{filled}");
+    assert!(filled.contains("may touch evicted rows"), "{filled}");
+    for _ in 0..2 {
+        let again = run(&format!("{sum}; SELECT s FROM k WHERE k IN (17, 150)"));
+        assert_eq!(again, format!("n,k,s\n{after}\ns\nshort\n"));
+    }
+    let check = Command::new(BINARY).args(["check", database.to_str().unwrap()]).output().unwrap();
+    assert!(check.status.success(), "{}", text(&check.stderr));
+    let refused = output(
+        Some(&database),
+        &["row_memory_limit=24MiB", "row_eviction=off"],
+        "INSERT INTO k SELECT value, repeat('y', 900) FROM generate_series(70001, 80000)",
+    );
+    assert!(text(&refused.stderr).contains("out of memory"), "{}", text(&refused.stderr));
 }
 
 #[test]

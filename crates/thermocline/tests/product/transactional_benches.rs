@@ -69,6 +69,22 @@ fn ycsb_has_a_record_for_each_combination() {
 }
 
 #[test]
+fn ycsb_reports_evictions_where_rows_exceed_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["ycsb", "--rows", "40000", "--memory-limit", "24MiB", "--partitions", "1", "--mix", "90/10"];
+    for record in records(folder.path(), &arguments) {
+        let eviction = &record["eviction"];
+        for field in ["evicted_rows", "returned_rows", "written_bytes", "reads", "read_bytes", "waits", "held_us_max"] {
+            assert!(eviction[field].as_u64().unwrap() > 0, "{field} in {record}");
+        }
+        let timeline = record["timeline"].as_array().unwrap();
+        assert!(timeline.len() >= 5, "{record}");
+        let evicted: u64 = timeline.iter().map(|moment| moment["evicted_rows"].as_u64().unwrap()).sum();
+        assert_eq!(Some(evicted), eviction["evicted_rows"].as_u64());
+    }
+}
+
+#[test]
 fn tpcc_checks_its_conditions_and_counts_new_orders() {
     let folder = tempfile::tempdir().unwrap();
     let records = records(folder.path(), &["tpcc", "--remote", "on,off", "--procedures", "rust,lua"]);

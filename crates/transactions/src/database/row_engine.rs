@@ -361,7 +361,8 @@ impl Shared {
             None => (0..self.identity.partitions)
                 .map(|id| {
                     let id = PartitionId(id);
-                    let (queued, held) = (self.engine.queued(id), self.engine.held(id));
+                    let held = (self.engine.held(id), self.engine.held_by_eviction(id));
+                    let queued = self.engine.queued(id);
                     self.handle
                         .visit_interruptible(id, interrupt, move |member| PartitionStatistics::of(member, queued, held))
                 })

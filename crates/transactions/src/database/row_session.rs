@@ -214,7 +214,7 @@ impl RowSession {
         let shared = Arc::clone(&self.shared);
         let of = |member: &Member| {
             let (id, engine) = (member.partition.id(), &shared.engine);
-            PartitionStatistics::of(member, engine.queued(id), engine.held(id))
+            PartitionStatistics::of(member, engine.queued(id), (engine.held(id), engine.held_by_eviction(id)))
         };
         let partitions = match &mut self.transaction {
             // Waiting for a partition of another session here would be invisible to deadlock detection.

@@ -31,6 +31,8 @@ pub struct PartitionStatistics {
     pub queued: usize,
     /// Time for which it was held.
     pub held: HoldTimes,
+    /// Time for which eviction, and bringing rows back, held it.
+    pub held_by_eviction: HoldTimes,
     /// Bytes of undo information of the running transaction.
     pub undo_bytes: usize,
     /// Transactions that needed evicted rows.
@@ -61,7 +63,7 @@ pub struct TableStatistics {
 }
 
 impl PartitionStatistics {
-    pub(super) fn of(member: &Member, queued: usize, held: HoldTimes) -> Self {
+    pub(super) fn of(member: &Member, queued: usize, (held, held_by_eviction): (HoldTimes, HoldTimes)) -> Self {
         let tables = member.partition.tables().map(|table| {
             let (evicted_total, returned_total) = table.eviction_totals();
             TableStatistics {
@@ -78,6 +80,7 @@ impl PartitionStatistics {
             partition: member.partition.id(),
             queued,
             held,
+            held_by_eviction,
             undo_bytes: member.transaction.undo.bytes(),
             waits: member.partition.wait_statistics(),
             blocks: member.partition.blocks().map(|blocks| blocks.statistics()),

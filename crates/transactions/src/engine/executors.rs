@@ -120,6 +120,11 @@ impl<P: Program + ?Sized> Executors<P> {
         self.shared.holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
 
+    /// Times for which eviction, and bringing rows back that were read, held a partition.
+    pub fn held_by_eviction(&self, partition: PartitionId) -> HoldTimes {
+        self.shared.eviction_holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
+    }
+
     /// Handle for callers that are neither clients nor sessions.
     pub fn handle(&self) -> Handle<P> {
         Handle::new(Arc::clone(&self.shared))
@@ -188,7 +193,8 @@ pub fn assemble<P: Program + ?Sized>(
     }
     let Options { queue_length, results_bytes_max, first_transaction, seed, clock: timestamps, .. } = options;
     let queues = members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
-    let holds = members.iter().map(|_| Holds::default()).collect();
+    let holds = || members.iter().map(|_| Holds::default()).collect();
+    let (holds, eviction_holds) = (holds(), holds());
     let locks = RwLock::new(LockTable::new(members.len()));
     let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
     let Tuning { clock, batch_items, part_bytes, build_rows } = tuning;
@@ -205,6 +211,7 @@ pub fn assemble<P: Program + ?Sized>(
         broken,
         restarts,
         holds,
+        eviction_holds,
         locks,
         waiting_max: queue_length,
         sessions: AtomicU64::new(0),

@@ -103,6 +103,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub restarts: AtomicU64,
     /// Times for which each partition was held.
     pub holds: Vec<Holds>,
+    /// For how long eviction and returning rows held each partition.
+    pub eviction_holds: Vec<Holds>,
     /// Ownership of partitions by sessions' transactions. Locked before queues and rendezvous.
     pub locks: RwLock<LockTable<Entrant<P::Outcome>>>,
     /// Maximum requests for one partition that wait for owners of partitions.

@@ -313,7 +313,11 @@ impl<P: Program + ?Sized> Worker<P> {
         loop {
             // A block that cannot be written is tried again by the next transaction that needs the memory, which tells why.
             let is_over = !partition.relieve(rows).unwrap_or(false);
-            if is_over || !partition.budget().is_short() || clock.since(begun) >= RELIEVE_MAX {
+            let held = clock.since(begun);
+            if is_over || !partition.budget().is_short() || held >= RELIEVE_MAX {
+                if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
+                    holds.add(held);
+                }
                 return !is_over;
             }
         }
@@ -382,7 +386,7 @@ impl<P: Program + ?Sized> Worker<P> {
 
     /// Runs a transaction again whose evicted rows were read.
     fn fetched(&mut self, Fetched { rows, waiting }: Fetched<P>) -> Result<()> {
-        let followers = self.followers.fetched(&rows);
+        let (followers, begun) = (self.followers.fetched(&rows), self.shared.clock.now());
         let back = self.executor.member.as_mut().map_or(Ok(()), |member| member.partition.bring_back_fetched(rows));
         if let Err(error) = back {
             if let Some(member) = &mut self.executor.member {
@@ -391,6 +395,9 @@ impl<P: Program + ?Sized> Worker<P> {
             let waiting = std::iter::once(waiting).chain(followers);
             self.replies.extend(waiting.filter_map(|waiting| waiting.request.ticket.answer(Err(error.clone()))));
             return Ok(());
+        }
+        if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
+            holds.add(self.shared.clock.since(begun));
         }
         self.one(waiting.request, waiting.restarts)?;
         followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts))

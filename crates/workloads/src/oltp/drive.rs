@@ -1,6 +1,7 @@
 //! Client threads that keep calls in flight for a warm-up and a timed period.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use thermocline_transactions::database::{RowEngine, Work};
@@ -9,7 +10,11 @@ use thermocline_transactions::error::Class;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
 
+use super::measured::{EvictionCounts, Moment};
 use super::{Measured, Resident, Tally};
+
+/// Length of a piece of the timeline.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// A request of a client.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,25 +57,42 @@ pub fn drive(
 ) -> Result<Measured> {
     let works = procedures.iter().map(|name| database.procedure(name)).collect::<Result<Vec<_>>>()?;
     let resident = Resident::begin();
-    let begin = Instant::now();
-    let (seen, restarts): (Vec<Result<Measured>>, u64) = std::thread::scope(|scope| {
+    let (begin, committed) = (Instant::now(), AtomicU64::new(0));
+    let counts = || Ok(EvictionCounts::of(&database.session().statistics()?));
+    let (seen, mut all) = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, calls) in clients.into_iter().enumerate() {
             let (works, client) = (&works, database.client());
-            let run = move || OneClient::new(client, works, calls, options, begin).run();
+            let committed = &committed;
+            let run = move || OneClient::new((client, works), calls, options, begin, committed).run();
             threads.push(std::thread::Builder::new().name(format!("client {number}")).spawn_scoped(scope, run));
         }
         std::thread::sleep(options.warm_up);
-        let restarts = database.restarts();
-        std::thread::sleep(options.timed);
-        let restarts = database.restarts() - restarts;
+        let (restarts, before) = (database.restarts(), counts()?);
+        let mut all = Measured { period: options.timed, ..Measured::default() };
+        let (mut last, mut last_committed, mut now) = (before, committed.load(Ordering::Relaxed), Duration::ZERO);
+        while now < options.timed {
+            now = (now + SAMPLE_EVERY).min(options.timed);
+            std::thread::sleep((begin + options.warm_up + now).saturating_duration_since(Instant::now()));
+            let (counts, total) = (counts()?, committed.load(Ordering::Relaxed));
+            let since = counts.since(last);
+            all.timeline.push(Moment {
+                seconds: (begin.elapsed().saturating_sub(options.warm_up)).as_secs_f64(),
+                transactions: total - last_committed,
+                evicted_rows: since.evicted_rows,
+                returned_rows: since.returned_rows,
+            });
+            (last, last_committed) = (counts, total);
+        }
+        all.restarts = database.restarts() - restarts;
+        all.eviction = last.since(before);
         let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| {
             let thread = thread.map_err(|error| Error::Io(format!("cannot start a client: {error}").into()))?;
             thread.join().unwrap_or_else(|_| Err(Error::internal("a client has panicked")))
         };
-        (threads.into_iter().map(join).collect(), restarts)
-    });
-    let mut all = Measured { period: options.timed, restarts, ..Measured::default() };
+        let seen: Vec<Result<Measured>> = threads.into_iter().map(join).collect();
+        Ok::<_, Error>((seen, all))
+    })?;
     all.tallies.resize(works.len(), Tally::default());
     for seen in seen {
         all.add(&seen?);
@@ -90,21 +112,24 @@ struct OneClient<'w> {
     in_flight_max: usize,
     timed: (Instant, Instant),
     seen: Measured,
+    /// Transactions that all clients have committed.
+    committed: &'w AtomicU64,
 }
 
 impl<'w> OneClient<'w> {
     fn new(
-        client: Client<Work>,
-        works: &'w [Arc<Work>],
+        (client, works): (Client<Work>, &'w [Arc<Work>]),
         calls: Box<dyn Calls>,
         options: DriveOptions,
         begin: Instant,
+        committed: &'w AtomicU64,
     ) -> Self {
         let in_flight_max = options.in_flight.max(1);
         let timed = (begin + options.warm_up, begin + options.warm_up + options.timed);
         let seen = Measured { tallies: vec![Tally::default(); works.len()], ..Measured::default() };
         let places = vec![(begin, 0); in_flight_max];
-        Self { client, works, calls, places, free: (0..in_flight_max).rev().collect(), in_flight_max, timed, seen }
+        let free = (0..in_flight_max).rev().collect();
+        Self { client, works, calls, places, free, in_flight_max, timed, seen, committed }
     }
 
     fn run(mut self) -> Result<Measured> {
@@ -119,6 +144,8 @@ impl<'w> OneClient<'w> {
             let replies = self.client.receive();
             let now = Instant::now();
             let counts = now >= timed_from && now < timed_to;
+            self.committed
+                .fetch_add(replies.iter().filter(|reply| reply.result.is_ok()).count() as u64, Ordering::Relaxed);
             for reply in replies {
                 let tag = usize::try_from(reply.tag).unwrap_or(usize::MAX);
                 let Some((since, procedure)) = self.places.get(tag).copied() else {

@@ -1,7 +1,10 @@
 //! Counts and latencies of a timed period.
 
-use super::Latencies;
 use std::time::Duration;
+
+use thermocline_transactions::database::Statistics;
+
+use super::Latencies;
 
 /// Measurements of clients in the timed period.
 #[derive(Debug, Clone, Default)]
@@ -16,8 +19,84 @@ pub struct Measured {
     pub refused: u64,
     /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
+    /// What eviction did in the period.
+    pub eviction: EvictionCounts,
+    /// Tenths of a second of the period, in order.
+    pub timeline: Vec<Moment>,
     /// Maximum resident memory of the process; `None` if the system does not report it.
     pub rss_max_bytes: Option<u64>,
+}
+
+/// What eviction did in some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EvictionCounts {
+    /// Rows that went to blocks.
+    pub evicted_rows: u64,
+    /// Rows that came back.
+    pub returned_rows: u64,
+    /// Bytes of the blocks written.
+    pub written_bytes: u64,
+    /// Reads of the disk.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Times that a transaction waited for rows.
+    pub waits: u64,
+    /// Times that a partition waited for rows.
+    pub blocking: u64,
+    /// The longest time for which eviction or returning rows held a partition, since the database was opened.
+    pub held_us_max: u64,
+}
+
+impl EvictionCounts {
+    /// The counts since the database was opened.
+    pub fn of(statistics: &Statistics) -> Self {
+        let mut counts = Self::default();
+        for partition in &statistics.partitions {
+            for table in &partition.tables {
+                counts.evicted_rows += table.evicted_total;
+                counts.returned_rows += table.returned_total;
+            }
+            if let Some(blocks) = &partition.blocks {
+                counts.written_bytes += blocks.written_bytes_total;
+                counts.reads += blocks.reads_total;
+                counts.read_bytes += blocks.read_bytes_total;
+            }
+            counts.waits += partition.waits.waits_total;
+            counts.blocking += partition.waits.blocking_total;
+            let held = u64::try_from(partition.held_by_eviction.longest.as_micros()).unwrap_or(u64::MAX);
+            counts.held_us_max = counts.held_us_max.max(held);
+        }
+        counts
+    }
+
+    /// What was counted after `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            evicted_rows: self.evicted_rows - earlier.evicted_rows,
+            returned_rows: self.returned_rows - earlier.returned_rows,
+            written_bytes: self.written_bytes - earlier.written_bytes,
+            reads: self.reads - earlier.reads,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            waits: self.waits - earlier.waits,
+            blocking: self.blocking - earlier.blocking,
+            held_us_max: self.held_us_max,
+        }
+    }
+}
+
+/// A piece of the timed period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// Seconds of the period by its end.
+    pub seconds: f64,
+    /// Transactions committed in it.
+    pub transactions: u64,
+    /// Rows evicted in it.
+    pub evicted_rows: u64,
+    /// Rows that came back in it.
+    pub returned_rows: u64,
 }
 
 /// Outcomes of the calls of one procedure.

@@ -21,6 +21,6 @@ pub use drive::{Call, Calls, DriveOptions, drive};
 pub use inserts::Inserts;
 pub use language::Language;
 pub use latencies::Latencies;
-pub use measured::{Measured, Tally};
+pub use measured::{EvictionCounts, Measured, Moment, Tally};
 pub use record::TransactionRecord;
 pub use resident::Resident;

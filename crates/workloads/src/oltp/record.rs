@@ -1,8 +1,10 @@
 //! One result of a transactional workload as a line of JSON.
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use super::Measured;
+use super::measured::{EvictionCounts, Moment};
 
 /// A line of `bench --json` for a transactional workload. Fields are added, never renamed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -51,6 +53,12 @@ pub struct TransactionRecord {
     pub remote: Option<bool>,
     /// Committed NewOrder transactions; `null` for YCSB.
     pub new_orders_per_s: Option<f64>,
+    /// Whether rows could be evicted.
+    pub evicts: bool,
+    /// What eviction did in the timed period.
+    pub eviction: EvictionCounts,
+    /// Tenths of a second of the timed period.
+    pub timeline: Vec<Moment>,
 }
 
 impl TransactionRecord {
@@ -69,7 +77,37 @@ impl TransactionRecord {
             p999_us: micros(0.999),
             rss_max_bytes: measured.rss_max_bytes,
             refused: measured.refused,
+            eviction: measured.eviction,
+            timeline: measured.timeline.clone(),
             ..self
         }
+    }
+}
+
+// Not derived: benches of the row engine compile the types without `serde`.
+impl Serialize for EvictionCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { evicted_rows, returned_rows, written_bytes, reads, read_bytes, waits, blocking, held_us_max } = self;
+        let mut fields = serializer.serialize_struct("EvictionCounts", 8)?;
+        fields.serialize_field("evicted_rows", evicted_rows)?;
+        fields.serialize_field("returned_rows", returned_rows)?;
+        fields.serialize_field("written_bytes", written_bytes)?;
+        fields.serialize_field("reads", reads)?;
+        fields.serialize_field("read_bytes", read_bytes)?;
+        fields.serialize_field("waits", waits)?;
+        fields.serialize_field("blocking", blocking)?;
+        fields.serialize_field("held_us_max", held_us_max)?;
+        fields.end()
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Moment", 4)?;
+        fields.serialize_field("seconds", &self.seconds)?;
+        fields.serialize_field("transactions", &self.transactions)?;
+        fields.serialize_field("evicted_rows", &self.evicted_rows)?;
+        fields.serialize_field("returned_rows", &self.returned_rows)?;
+        fields.end()
     }
 }

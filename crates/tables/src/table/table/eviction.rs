@@ -1,6 +1,7 @@
 //! Rows that go to blocks and come back.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use thermocline_types::Value;
 
@@ -286,6 +287,43 @@ impl Table {
     fn leave_block(&mut self, id: TupleId) {
         self.evicted -= 1;
         self.evicted_ids.take(id);
+    }
+}
+
+/// Blocks that are kept to read further rows of them.
+const RECENT_BLOCKS: usize = 32;
+
+/// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon after
+/// the other.
+#[derive(Debug)]
+pub struct EvictedRows<'a> {
+    table: &'a Table,
+    blocks: &'a dyn Blocks,
+    /// The last read is the last.
+    recent: VecDeque<BlockRows>,
+}
+
+impl<'a> EvictedRows<'a> {
+    /// Reads from these blocks.
+    pub fn new(table: &'a Table, blocks: &'a dyn Blocks) -> Self {
+        Self { table, blocks, recent: VecDeque::new() }
+    }
+
+    /// Gives an evicted row to `each`.
+    ///
+    /// # Errors
+    /// If it is not evicted, or cannot be read; and those of `each`.
+    pub fn visit(&mut self, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
+        let place = self.table.block_place(id).ok_or_else(|| self.table.no_row(id))?;
+        if !self.recent.iter().any(|block| block.block() == place.block) {
+            if self.recent.len() == RECENT_BLOCKS {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(self.blocks.block_reader(place.block)?()?);
+        }
+        let block = self.recent.iter().rev().find(|block| block.block() == place.block);
+        let image = block.and_then(|block| block.image(place.offset)).ok_or_else(|| self.table.no_row(id))?;
+        each(Row::new(&self.table.layout, &self.table.current_image(place.block, image)?))
     }
 }
 

@@ -168,6 +168,7 @@ impl EngineArgs {
             workload,
             engine: format!("thermocline {}", env!("CARGO_PKG_VERSION")),
             data_bytes: database.memory_bytes(),
+            evicts: log.0 && self.eviction.0,
             memory_limit_bytes: self.memory_limit,
             partitions,
             log: log.0,
