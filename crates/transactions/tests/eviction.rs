@@ -345,6 +345,35 @@ fn scans_leave_evicted_rows_where_they_are() {
     wait_for_memory(&database, LIMIT);
 }
 
+/// Rows that come and go leave holes in blocks. What is left of sparse ones moves, so that files keep to twice the bytes of
+/// the rows in them.
+#[test]
+fn files_of_blocks_do_not_grow() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "t", 40_000);
+    let mut rng = StdRng::seed_from_u64(3);
+    let mut most = 0;
+    for round in 0..5 {
+        for _ in 0..20_000 {
+            let k = rng.random_range(0..40_000);
+            assert_eq!(int(&run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[Value::Int(k)])), 1000);
+        }
+        // Two segments of each partition are left alone, and one is open.
+        let rows: u64 = session.statistics().unwrap().partitions.iter().map(|part| part.blocks.unwrap().rows).sum();
+        most = 2 * rows * 1100 + 2 * 3 * (1 << 20);
+        let start = Instant::now();
+        while block_bytes(&disk) > most {
+            assert!(start.elapsed() < Duration::from_secs(60), "round {round}: {} bytes", block_bytes(&disk));
+            run(&mut session, "SELECT 1", &[]);
+        }
+    }
+    let statistics = session.statistics().unwrap();
+    let written: u64 = statistics.partitions.iter().map(|part| part.blocks.unwrap().written_bytes_total).sum();
+    assert!(written > most + (20 << 20), "{written} bytes written: the test shows nothing");
+}
+
 /// A database larger than memory opens within its limit: from its log, from a snapshot, and with another number of
 /// partitions.
 #[test]

@@ -1,6 +1,6 @@
 //! The blocks of one partition, in append-only segments.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +23,9 @@ use crate::disk::{Disk, ReadFile};
 /// First part of the names of all files of blocks.
 const PREFIX: &str = "blocks-";
 
+/// Files have at most this many times the bytes of the rows that are in them, and this many segments besides.
+const SPARSE_RATIO: u64 = 2;
+const SPARSE_SEGMENTS: u64 = 2;
 /// Divisor of the memory limit for blocks that wait for the disk.
 const WAITING_SHARE: u64 = 64;
 
@@ -67,6 +70,11 @@ pub struct BlockStore {
     open: Option<Open>,
     next_block: u32,
     next_segment: u64,
+    /// Bytes of all segments, and of the rows that have not left them.
+    file_bytes: u64,
+    live_bytes: u64,
+    /// Blocks that cannot be read.
+    aside: BTreeSet<BlockNumber>,
     written_bytes: u64,
     traffic: Arc<Traffic>,
 }
@@ -95,8 +103,10 @@ struct Block {
 #[derive(Debug)]
 struct Segment {
     file: Arc<dyn ReadFile>,
-    blocks: u32,
+    blocks: BTreeSet<BlockNumber>,
     bytes: u64,
+    /// Bytes of the rows that have not left it.
+    live_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -127,6 +137,9 @@ impl BlockStore {
             open: None,
             next_block: 0,
             next_segment: 1,
+            file_bytes: 0,
+            live_bytes: 0,
+            aside: BTreeSet::new(),
             written_bytes: 0,
             traffic: Arc::default(),
         }
@@ -172,7 +185,9 @@ impl BlockStore {
             let Some(block) = self.blocks.get_mut(&number) else { continue };
             let before = std::mem::replace(&mut block.segment, segment);
             block.at = at;
-            self.leave_segment(before)?;
+            let live_bytes = block.live_bytes();
+            self.enter_segment(segment, number, live_bytes);
+            self.leave_segment(before, number, live_bytes)?;
         }
         let (number, table, rows) = (block.number(), block.table(), block.rows());
         let pending = PendingBlock::new(block.finish());
@@ -182,7 +197,9 @@ impl BlockStore {
             self.pending.insert(number, pending);
             self.forget_written();
         }
-        self.blocks.insert(number, Block { table, segment, at, bytes, rows, row_bytes: bytes / rows });
+        let block = Block { table, segment, at, bytes, rows, row_bytes: bytes / rows };
+        self.blocks.insert(number, block);
+        self.enter_segment(segment, number, block.live_bytes());
         self.next_block += 1;
         self.written_bytes += u64::from(bytes);
         Ok(())
@@ -212,7 +229,7 @@ impl BlockStore {
         let segment = self.segments.get_mut(&open.segment).ok_or_else(|| no_segment(open.segment))?;
         let at = segment.bytes;
         segment.bytes += block.bytes.len() as u64;
-        segment.blocks += 1;
+        self.file_bytes += block.bytes.len() as u64;
         let number = open.segment;
         if segment.bytes < self.settings.segment_bytes {
             self.open = Some(open);
@@ -250,14 +267,16 @@ impl BlockStore {
                 return Err(error);
             }
         };
-        self.segments.insert(segment, Segment { file: Arc::from(reader), blocks: 0, bytes: PAGE_BYTES as u64 });
+        let (reader, bytes) = (Arc::from(reader), PAGE_BYTES as u64);
+        self.file_bytes += bytes;
+        self.segments.insert(segment, Segment { file: reader, blocks: BTreeSet::new(), bytes, live_bytes: 0 });
         Ok(Open { segment, file: SegmentWrites::new(file) })
     }
 
     /// Removes a segment that is not open any more, if it has no block.
     fn complete(&mut self, segment: u64) -> Result<()> {
-        if self.segments.get(&segment).is_some_and(|segment| segment.blocks == 0) {
-            self.segments.remove(&segment);
+        if self.segments.get(&segment).is_some_and(|segment| segment.blocks.is_empty()) {
+            self.file_bytes -= self.segments.remove(&segment).map_or(0, |segment| segment.bytes);
             self.disk.remove(&self.name(segment))?;
         }
         Ok(())
@@ -315,21 +334,37 @@ impl BlockStore {
     pub fn release(&mut self, number: BlockNumber) -> Result<()> {
         let Some(block) = self.blocks.get_mut(&number) else { return Ok(()) };
         block.rows -= 1;
-        if block.rows > 0 {
+        let (segment, row_bytes, is_left) = (block.segment, u64::from(block.row_bytes), block.rows == 0);
+        if !is_left {
+            self.live_bytes -= row_bytes;
+            if let Some(segment) = self.segments.get_mut(&segment) {
+                segment.live_bytes -= row_bytes;
+            }
             return Ok(());
         }
-        let segment = block.segment;
         self.blocks.remove(&number);
+        self.aside.remove(&number);
         if self.pending.remove(&number).is_some() {
             self.forget_written();
         }
-        self.leave_segment(segment)
+        self.leave_segment(segment, number, row_bytes)
+    }
+
+    /// Notes that a segment has a block with this many bytes of rows.
+    fn enter_segment(&mut self, segment: u64, number: BlockNumber, live_bytes: u64) {
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            segment.blocks.insert(number);
+            segment.live_bytes += live_bytes;
+            self.live_bytes += live_bytes;
+        }
     }
 
     /// Notes that a block has left a segment, whose file goes with its last block.
-    fn leave_segment(&mut self, segment: u64) -> Result<()> {
+    fn leave_segment(&mut self, segment: u64, number: BlockNumber, live_bytes: u64) -> Result<()> {
         if let Some(segment) = self.segments.get_mut(&segment) {
-            segment.blocks -= 1;
+            segment.blocks.remove(&number);
+            segment.live_bytes -= live_bytes;
+            self.live_bytes -= live_bytes;
         }
         match &self.open {
             Some(open) if open.segment == segment => Ok(()),
@@ -405,6 +440,12 @@ impl OpenedBlock {
     }
 }
 
+impl Block {
+    fn live_bytes(&self) -> u64 {
+        u64::from(self.rows) * u64::from(self.row_bytes)
+    }
+}
+
 impl Blocks for BlockStore {
     fn put(
         &mut self,
@@ -440,6 +481,33 @@ impl Blocks for BlockStore {
         }))
     }
 
+    fn sparse(&self, count: usize) -> Vec<BlockNumber> {
+        let slack = SPARSE_SEGMENTS * self.settings.segment_bytes;
+        if self.file_bytes <= SPARSE_RATIO * self.live_bytes + slack {
+            return Vec::new();
+        }
+        let is_open = |segment: u64| self.open.as_ref().is_some_and(|open| open.segment == segment);
+        let complete = self.segments.iter().filter(|(number, _)| !is_open(**number)).map(|(_, segment)| segment);
+        // The least share of live bytes; in integers, so that it is the same everywhere.
+        let share = |segment: &Segment| u128::from(segment.live_bytes) * 1_000_000 / u128::from(segment.bytes.max(1));
+        let blocks = |segment: &Segment| -> Vec<BlockNumber> {
+            segment.blocks.difference(&self.aside).copied().take(count).collect()
+        };
+        let mut candidates: Vec<&Segment> = complete.collect();
+        candidates.sort_by_key(|segment| share(segment));
+        candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()
+    }
+
+    fn table_of(&self, block: BlockNumber) -> Option<TableId> {
+        self.blocks.get(&block).map(|block| block.table)
+    }
+
+    fn set_aside(&mut self, block: BlockNumber) {
+        if self.blocks.contains_key(&block) {
+            self.aside.insert(block);
+        }
+    }
+
     fn next(&self) -> BlockNumber {
         BlockNumber(self.next_block)
     }
@@ -454,7 +522,7 @@ impl Blocks for BlockStore {
             blocks: self.blocks.len() as u64,
             rows: self.blocks.values().map(|block| u64::from(block.rows)).sum(),
             block_bytes: self.blocks.values().map(|block| u64::from(block.bytes)).sum(),
-            file_bytes: self.segments.values().map(|segment| segment.bytes).sum(),
+            file_bytes: self.file_bytes,
             written_total: self.next_block.into(),
             written_bytes_total: self.written_bytes,
             reads_total: self.traffic.reads.load(Ordering::Relaxed),

@@ -6,12 +6,15 @@ use thermocline_types::Result;
 use super::Select;
 use crate::plan::{Access, Routing};
 
+/// Rows in memory that take as long to read as an evicted one.
+const EVICTED_COST: u64 = 10;
+
 impl Select {
     /// Estimates the rows that the query reads: the rows of its first table if it reads all of them, and 0 if an index
     /// or a LIMIT restricts them. Rows found by an index or a join are not estimated; they count when they are read.
     ///
     /// The unit of cost is a row, because the query occupies its partition while it reads: about 0.1 µs for a row that
-    /// is filtered, and up to 1 µs for a row that is grouped.
+    /// is filtered, and up to 1 µs for a row that is grouped. Reading an evicted row takes as long as some others.
     pub fn rows_estimated(&self, scope: &Scope<'_>) -> Result<u64> {
         let Some(step) = self.steps.first() else { return Ok(0) };
         let reads_all = match &step.access {
@@ -28,7 +31,8 @@ impl Select {
         }
         let (mut rows, mut seen, mut count) = (0_u64, 0_u64, 1_u64);
         for partition in scope.members() {
-            rows += partition.table(step.table.id)?.rows() as u64;
+            let table = partition.table(step.table.id)?;
+            rows += table.rows() as u64 + EVICTED_COST * table.evicted_rows() as u64;
             seen += 1;
             count = partition.count().into();
         }

@@ -7,13 +7,14 @@
 //!            has needed, after it was rolled back
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use thermocline_types::{Error, Result};
 
 use super::{Partition, Transaction};
 use crate::schema::TableId;
-use crate::table::{BlockPlace, Blocks, Row, RowReader, Table, TupleId};
+use crate::table::{BlockNumber, BlockPlace, BlockReader, BlockRows, Blocks, Row, RowReader, Table, TupleId};
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
 const FETCH_ROWS_MAX: usize = 1024;
@@ -23,6 +24,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 const LOOKS_MAX: usize = 1 << 16;
 /// Bytes of images that go at once where a transaction waits for memory.
 const ROOM_BYTES: usize = 1 << 20;
+/// Sparse blocks whose rows move at once: less than a millisecond.
+const RELOCATED_BLOCKS: usize = 8;
 /// Rows that are moved together at once there.
 const COMPACT_ROWS: usize = 4096;
 
@@ -246,6 +249,63 @@ impl Partition {
             return Ok(true);
         }
         Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict(BLOCK_BYTES, LOOKS_MAX)? > 0)
+    }
+
+    /// Blocks to be read for [`Partition::relocate`]; none if files are full enough, or some are being read.
+    pub fn begin_relocation(&mut self) -> Vec<(BlockNumber, BlockReader)> {
+        let Some(blocks) = self.blocks.as_deref().filter(|_| !self.is_relocating) else { return Vec::new() };
+        let sparse = blocks.sparse(RELOCATED_BLOCKS).into_iter();
+        let readers: Vec<_> = sparse.filter_map(|block| Some((block, blocks.block_reader(block).ok()?))).collect();
+        self.is_relocating = !readers.is_empty();
+        readers
+    }
+
+    /// Moves the rows of sparse blocks that were read to new blocks, so that files can be removed (Anti-Caching 2013,
+    /// section 6.2). Blocks that could not be read stay as they are.
+    ///
+    /// # Errors
+    /// If a block cannot be written, or a file not be removed.
+    pub fn relocate(&mut self, read: Vec<(BlockNumber, Result<BlockRows>)>) -> Result<()> {
+        self.is_relocating = false;
+        let Self { tables, blocks: Some(blocks), .. } = self else { return Ok(()) };
+        let mut moved: BTreeMap<TableId, Vec<(TupleId, BlockNumber, Vec<u8>)>> = BTreeMap::new();
+        for (number, rows) in read {
+            let Some(id) = blocks.table_of(number) else { continue };
+            let Some(table) = tables.get(id.0 as usize).and_then(Option::as_ref) else { continue };
+            let images = moved.entry(id).or_default();
+            let chosen = rows.and_then(|mut rows| {
+                rows.choose(|id, place| table.block_place(id) == Some(place));
+                table.block_layouts().each_chosen(&rows, &mut |id, row| {
+                    images.push((id, number, row.image().to_vec()));
+                    Ok(())
+                })
+            });
+            if chosen.is_err() {
+                // Who needs one of its rows is told why.
+                images.retain(|(_, from, _)| *from != number);
+                blocks.set_aside(number);
+            }
+        }
+        for (id, rows) in moved {
+            let Some(table) = tables.get_mut(id.0 as usize).and_then(Option::as_mut) else { continue };
+            let mut rest = &*rows;
+            while !rest.is_empty() {
+                let mut bytes = 0;
+                let fits = rest.iter().take_while(|(.., image)| {
+                    let fits = bytes < BLOCK_BYTES;
+                    bytes += image.len();
+                    fits
+                });
+                let (some, behind) = rest.split_at(fits.count());
+                rest = behind;
+                let (block, offsets) = blocks.put(id, &mut some.iter().map(|(id, _, image)| (*id, &**image)))?;
+                for ((id, from, _), offset) in some.iter().zip(offsets) {
+                    table.move_evicted(*id, BlockPlace { block, offset });
+                    blocks.release(*from)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions only.

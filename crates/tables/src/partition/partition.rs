@@ -48,6 +48,8 @@ pub struct Partition {
     /// Whether rows may be pinned.
     pub(super) has_pinned: bool,
     pub(super) waits: WaitStatistics,
+    /// Whether sparse blocks are being read.
+    pub(super) is_relocating: bool,
 }
 
 impl fmt::Debug for Partition {
@@ -74,6 +76,7 @@ impl Partition {
             blocks: None,
             has_pinned: false,
             waits: WaitStatistics::default(),
+            is_relocating: false,
         }
     }
 

@@ -121,6 +121,16 @@ pub trait Blocks: Debug + Send {
     /// If there is no such block.
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader>;
 
+    /// Up to `count` blocks of which little is left, if too much of the files is rows that have left: their rows should go to
+    /// other blocks, so that files can be removed.
+    fn sparse(&self, count: usize) -> Vec<BlockNumber>;
+
+    /// Table of a block; `None` if there is no such block.
+    fn table_of(&self, block: BlockNumber) -> Option<TableId>;
+
+    /// Notes that a block cannot be read, so that it is not [sparse](Self::sparse) again.
+    fn set_aside(&mut self, block: BlockNumber);
+
     /// The number that the next block gets: greater than those of all blocks so far, of any table.
     fn next(&self) -> BlockNumber;
 

@@ -364,10 +364,15 @@ impl Loading {
             Ok(replies) => replies,
             Err(wait) => return Ok(Step::Wait(wait.until(clock.after(POLL_INTERVAL)))),
         };
+        let is_evicting = self.charge.budget().is_some_and(|budget| budget.is_evicting());
         let mut failed = None;
         for reply in replies {
             let Some(batch) = self.under_way.remove(&reply.tag) else { continue };
             match reply.result {
+                // Work that takes memory now, such as records on their way to the disk, gives it back.
+                Err(Error::OutOfMemory(_)) if is_evicting && clock.since(batch.since) < self.portions.retry_for => {
+                    self.again.0.push(batch);
+                }
                 Err(Error::Retry(_)) if clock.since(batch.since) < self.portions.retry_for => self.again.0.push(batch),
                 result => {
                     failed = failed.or(result.err());

@@ -15,15 +15,25 @@ use parking_lot::Mutex;
 use thermocline_machine::ids::PartitionId;
 use thermocline_machine::{EventCount, Machine, Step, Wait};
 use thermocline_tables::partition::{FetchedRow, WantedId, WantedRow};
+use thermocline_tables::table::{BlockNumber, BlockReader, BlockRows};
+use thermocline_types::Result;
 
 use super::program::Program;
-use super::shared::{Item, Request, Shared};
+use super::shared::{Item, Request, Shared, Visit};
 
 /// Evicted rows to be read for a transaction that waits for them.
 pub struct Fetch<P: Program + ?Sized> {
     pub partition: PartitionId,
     pub rows: Vec<WantedRow>,
     pub waiting: Waiting<P>,
+}
+
+/// What a reader does next.
+pub enum Reading<P: Program + ?Sized> {
+    /// Reads rows for a transaction.
+    Rows(Fetch<P>),
+    /// Reads blocks whose rows a partition moves to others.
+    Sparse(PartitionId, Vec<(BlockNumber, BlockReader)>),
 }
 
 /// A transaction whose rows were read.
@@ -99,7 +109,7 @@ pub struct Fetches<P: Program + ?Sized> {
 }
 
 struct State<P: Program + ?Sized> {
-    waiting: VecDeque<Fetch<P>>,
+    waiting: VecDeque<Reading<P>>,
     /// Events of the readers that have nothing to do.
     idle: Vec<Arc<EventCount>>,
     is_closed: bool,
@@ -112,16 +122,16 @@ impl<P: Program + ?Sized> Default for Fetches<P> {
 }
 
 enum Next<P: Program + ?Sized> {
-    Fetch(Fetch<P>),
+    Read(Reading<P>),
     Nothing(Wait),
     Closed,
 }
 
 impl<P: Program + ?Sized> Fetches<P> {
-    /// Adds a fetch, and wakes one reader.
-    pub fn push(&self, fetch: Fetch<P>) {
+    /// Adds something to read, and wakes one reader.
+    pub fn push(&self, reading: Reading<P>) {
         let mut state = self.state.lock();
-        state.waiting.push_back(fetch);
+        state.waiting.push_back(reading);
         let idle = state.idle.pop();
         drop(state);
         if let Some(idle) = idle {
@@ -134,12 +144,12 @@ impl<P: Program + ?Sized> Fetches<P> {
         self.state.lock().waiting.is_empty()
     }
 
-    /// The next fetch, or the event to wait for, which is advanced when there is another.
+    /// What to read next, or the event to wait for, which is advanced when there is something.
     fn pop(&self, event: &Arc<EventCount>) -> Next<P> {
         let seen = event.seen();
         let mut state = self.state.lock();
         match state.waiting.pop_front() {
-            Some(fetch) => Next::Fetch(fetch),
+            Some(reading) => Next::Read(reading),
             None if state.is_closed => Next::Closed,
             None => {
                 if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, event)) {
@@ -178,7 +188,12 @@ impl<P: Program + ?Sized> Machine for Fetcher<P> {
         match self.shared.fetches.pop(&self.event) {
             Next::Nothing(wait) => Step::Wait(wait),
             Next::Closed => Step::Over(()),
-            Next::Fetch(Fetch { partition, rows, waiting }) => {
+            Next::Read(Reading::Sparse(partition, blocks)) => {
+                let blocks = blocks.into_iter().map(|(block, read)| (block, read())).collect();
+                self.shared.read_sparse(partition, blocks);
+                Step::Go
+            }
+            Next::Read(Reading::Rows(Fetch { partition, rows, waiting })) => {
                 let rows = rows.into_iter().map(WantedRow::fetch).collect();
                 self.shared.fetched(partition, Fetched { rows, waiting });
                 Step::Go
@@ -188,6 +203,18 @@ impl<P: Program + ?Sized> Machine for Fetcher<P> {
 }
 
 impl<P: Program + ?Sized> Shared<P> {
+    /// Has a partition move the rows of blocks that were read.
+    fn read_sparse(&self, partition: PartitionId, blocks: Vec<(BlockNumber, Result<BlockRows>)>) {
+        let visit: Visit = Box::new(move |member| {
+            // What could not be written is tried again later: the rows are where they were.
+            let _later = member.partition.relocate(blocks);
+        });
+        if let Some(queue) = self.queues.get(usize::from(partition.0)) {
+            // A closed queue drops it.
+            let _closed = queue.push_back_again(Item::Visit(visit));
+        }
+    }
+
     /// Gives a transaction whose rows were read back to its partition.
     fn fetched(&self, partition: PartitionId, fetched: Fetched<P>) {
         let item = Item::Fetched(Box::new(fetched));

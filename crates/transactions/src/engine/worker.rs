@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetcher::{Fetch, Fetched, Followers, Waiting};
+use super::fetcher::{Fetch, Fetched, Followers, Reading, Waiting};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -27,6 +27,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// microseconds each, so that nobody waits for more than a few hundred.
 const COMPACT_ROWS_BUSY: usize = 16;
 const COMPACT_ROWS_IDLE: usize = 256;
+/// How often a partition looks for sparse blocks while it finds none.
+const RELOCATE_EVERY: Duration = Duration::from_millis(10);
 /// Longest time that a partition spends on that while requests wait.
 const RELIEVE_MAX: Duration = Duration::from_millis(1);
 /// Times that a transaction is undone for evicted rows before it reads them where it runs.
@@ -84,6 +86,8 @@ pub struct Worker<P: Program + ?Sized> {
     batch_items: usize,
     /// Transactions that wait for rows which are read for others.
     followers: Followers<P>,
+    /// When it looks next for sparse blocks.
+    relocate_at: Micros,
     state: State<P>,
 }
 
@@ -170,6 +174,7 @@ impl<P: Program + ?Sized> Worker<P> {
             state: State::Take,
             batch_items,
             followers: Followers::default(),
+            relocate_at: Micros(0),
         }
     }
 
@@ -310,6 +315,14 @@ impl<P: Program + ?Sized> Worker<P> {
         let Some(member) = &mut self.executor.member else { return false };
         let (partition, clock) = (&mut member.partition, &self.shared.clock);
         let begun = clock.now();
+        if begun >= self.relocate_at {
+            let sparse = partition.begin_relocation();
+            if sparse.is_empty() {
+                self.relocate_at = clock.after(RELOCATE_EVERY);
+            } else {
+                self.shared.fetches.push(Reading::Sparse(self.id, sparse));
+            }
+        }
         loop {
             // A block that cannot be written is tried again by the next transaction that needs the memory, which tells why.
             let is_over = !partition.relieve(rows).unwrap_or(false);
@@ -392,9 +405,9 @@ impl<P: Program + ?Sized> Worker<P> {
             if let Some(member) = &mut self.executor.member {
                 member.partition.unpin();
             }
-            let waiting = std::iter::once(waiting).chain(followers);
-            self.replies.extend(waiting.filter_map(|waiting| waiting.request.ticket.answer(Err(error.clone()))));
-            return Ok(());
+            self.replies.extend(waiting.request.ticket.answer(Err(error)));
+            // They may not need the row that could not be brought back.
+            return followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts));
         }
         if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
             holds.add(self.shared.clock.since(begun));
@@ -431,7 +444,7 @@ impl<P: Program + ?Sized> Worker<P> {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
                         let waiting = Waiting { request, restarts: restarts + 1 };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
-                            self.shared.fetches.push(Fetch { partition: self.id, rows, waiting });
+                            self.shared.fetches.push(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
                         }
                     }
                     Err(error) => self.replies.extend(request.ticket.answer(Err(error))),

@@ -284,6 +284,11 @@ impl Table {
         Ok(place)
     }
 
+    /// Notes that the image of an evicted row is elsewhere now.
+    pub(crate) fn move_evicted(&mut self, id: TupleId, place: BlockPlace) {
+        self.locators.set(id, Locator::Evicted(place));
+    }
+
     fn leave_block(&mut self, id: TupleId) {
         self.evicted -= 1;
         self.evicted_ids.take(id);
