@@ -124,7 +124,6 @@ def debian(package):
     """A package of Debian, without starting its service."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise Failure(f"the Debian package {package} is missing, and only root can install it")
-    install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", package]
     policy = Path("/usr/sbin/policy-rc.d")
     is_new = not policy.exists()
     try:
@@ -132,7 +131,9 @@ def debian(package):
             # 101: starting services is forbidden.
             policy.write_text("#!/bin/sh\nexit 101\n")
             policy.chmod(0o755)
-        sh(install, DEBIAN_FRONTEND="noninteractive")
+        sh(["apt-get", "update", "--quiet"])
+        sh(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", package],
+           DEBIAN_FRONTEND="noninteractive")
     finally:
         if is_new:
             policy.unlink(missing_ok=True)

@@ -152,9 +152,6 @@ def postgresql_options(memory, connections):
         "max_wal_size": f"{innodb_log_bytes(memory) // MIB}MB",
         "max_connections": connections + 10,
         "listen_addresses": "",
-        # For solid-state disks.
-        "random_page_cost": "1.1",
-        "effective_io_concurrency": "200",
     }
 
 
