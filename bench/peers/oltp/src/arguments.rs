@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Connections, each with a thread and one call in flight
     #[arg(long, default_value_t = 32, value_parser = parse_connections)]
     pub connections: usize,
-    /// Create the table and insert its rows first
+    /// Create the table, insert its rows and fill memcached first
     #[arg(long)]
     pub load: bool,
     /// Memory limit of the servers in bytes, for the records

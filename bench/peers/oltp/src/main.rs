@@ -50,13 +50,17 @@ mod ycsb;
 use std::process::ExitCode;
 
 use clap::Parser;
+use thermocline_transactions::random::Random;
 
 use arguments::Arguments;
 use drive::drive;
 use oltp::{Calls, Language};
 use peer::Failure;
 use record::{Records, record};
-use ycsb::{Skew, YcsbCalls};
+use ycsb::{KeyChooser, Skew, YcsbCalls};
+
+/// Seed that no client has: theirs are their numbers.
+const SEED_OF_PRELOAD: u64 = u64::MAX;
 
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
@@ -74,6 +78,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.load {
         load::load(&*peer, arguments.rows, arguments.connections)?;
         peer.settle()?;
+        // All skews have the same hot keys; the lowest has the most of others.
+        let exponent = arguments.skew.iter().copied().fold(f64::INFINITY, f64::min);
+        let keys = KeyChooser::new(arguments.rows, Skew { exponent, scrambled: !arguments.unscrambled });
+        let mut random = Random::new(SEED_OF_PRELOAD);
+        peer.preload(arguments.rows, &mut || keys.draw(&mut random))?;
     }
     let engine = peer.engine()?;
     let mut records = Records::new(arguments.json.as_deref())?;

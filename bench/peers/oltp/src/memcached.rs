@@ -4,16 +4,22 @@
 //! goes to the database and then invalidates the row's entry. Between a miss's two steps, an update may come
 //! in between, and leave memcached with the former row: this cache is not consistent, and is measured as it is.
 
+use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
+use thermocline_transactions::types::Value;
+
 use crate::mariadb::MariaDb;
 use crate::peer::{Address, Connection, Failure, Loader, Origin, Peer};
-use crate::ycsb::{FIELD_BYTES, FIELDS};
+use crate::ycsb::{FIELD_BYTES, FIELDS, row};
 
 /// Bytes of a row's entry: its fields.
 const ENTRY_BYTES: usize = FIELDS * FIELD_BYTES;
+
+/// Draws of a preload for each entry that memcached has room for. A high skew would take forever to draw as many keys.
+const DRAWS_OF_ENTRY: u64 = 4;
 
 /// MariaDB behind memcached.
 #[derive(Debug)]
@@ -45,6 +51,36 @@ impl Peer for Cached {
 
     fn settle(&self) -> Result<(), Failure> {
         self.database.settle()
+    }
+
+    fn preload(&self, rows: u64, draw: &mut dyn FnMut() -> i64) -> Result<(), Failure> {
+        let mut cache = Memcached::open(&self.address)?;
+        let entries = rows.min(cache.bytes_max()? / ENTRY_BYTES as u64);
+        let mut seen = HashSet::new();
+        let mut keys = Vec::new();
+        for _ in 0..entries * DRAWS_OF_ENTRY {
+            let key = draw();
+            if seen.insert(key) {
+                keys.push(key);
+            }
+            if keys.len() as u64 == entries {
+                break;
+            }
+        }
+        let mut fields = Vec::with_capacity(ENTRY_BYTES);
+        // The hottest, which were drawn first, last: memcached evicts the oldest if there are too many.
+        for key in keys.into_iter().rev() {
+            fields.clear();
+            for value in row(key.cast_unsigned()) {
+                if let Value::Text(text) = value {
+                    fields.extend_from_slice(text.as_bytes());
+                }
+            }
+            cache.set_unanswered(key, &fields)?;
+        }
+        // Its answer comes after the entries.
+        cache.version()?;
+        Ok(())
     }
 
     fn data_bytes(&self) -> Result<u64, Failure> {
@@ -148,6 +184,24 @@ impl<S: Read + Write> Memcached<S> {
         if self.line == b"STORED" || is_full { Ok(()) } else { Err(self.wrong()) }
     }
 
+    /// [`Self::set`] without an answer.
+    fn set_unanswered(&mut self, key: i64, value: &[u8]) -> io::Result<()> {
+        self.send(format_args!("set {key} 0 0 {} noreply\r\n", value.len()), value)
+    }
+
+    /// Bytes of all entries, at most.
+    fn bytes_max(&mut self) -> io::Result<u64> {
+        self.ask(format_args!("stats\r\n"), &[])?;
+        let mut found = None;
+        while self.line != b"END" {
+            let text = String::from_utf8_lossy(&self.line);
+            let Some(statistic) = text.strip_prefix("STAT ") else { return Err(self.wrong()) };
+            found = found.or(statistic.strip_prefix("limit_maxbytes ").and_then(|bytes| bytes.parse().ok()));
+            self.answer()?;
+        }
+        found.ok_or_else(|| io::Error::other("memcached does not tell its limit"))
+    }
+
     /// Removes the entry of a key if there is one.
     fn delete(&mut self, key: i64) -> io::Result<()> {
         self.ask(format_args!("delete {key}\r\n"), &[])?;
@@ -156,14 +210,18 @@ impl<S: Read + Write> Memcached<S> {
 
     /// Sends a command, with a block of data unless it is empty, and reads the first line of the answer.
     fn ask(&mut self, command: std::fmt::Arguments<'_>, data: &[u8]) -> io::Result<()> {
+        self.send(command, data)?;
+        self.answer()
+    }
+
+    fn send(&mut self, command: std::fmt::Arguments<'_>, data: &[u8]) -> io::Result<()> {
         self.line.clear();
         self.line.write_fmt(command)?;
         if !data.is_empty() {
             self.line.extend_from_slice(data);
             self.line.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&self.line)?;
-        self.answer()
+        self.stream.get_mut().write_all(&self.line)
     }
 
     /// Reads a line of the answer, without its end.
@@ -233,6 +291,19 @@ mod tests {
         cache.set(8, b"row").unwrap();
         let asked: &[u8] = b"set 7 0 0 3\r\nrow\r\ndelete 7\r\ndelete 7\r\nset 8 0 0 3\r\nrow\r\n";
         assert_eq!(cache.stream.get_ref().asked, asked);
+    }
+
+    #[test]
+    fn the_limit_is_one_of_the_statistics() {
+        let mut cache =
+            server("STAT pid 1\r\nSTAT limit_maxbytes 8388608\r\nSTAT bytes 3\r\nEND\r\nVERSION 1.6.18\r\n");
+        assert_eq!(cache.bytes_max().unwrap(), 8 << 20);
+        cache.set_unanswered(7, b"row").unwrap();
+        assert_eq!(cache.version().unwrap(), "1.6.18");
+        assert_eq!(cache.stream.get_ref().asked, b"stats\r\nset 7 0 0 3 noreply\r\nrow\r\nversion\r\n");
+        for answers in ["ERROR\r\n", "STAT pid 1\r\nEND\r\n", "STAT pid 1\r\n"] {
+            assert!(server(answers).bytes_max().is_err(), "{answers}");
+        }
     }
 
     #[test]

@@ -51,6 +51,15 @@ pub trait Peer: Sync {
     /// If the server cannot.
     fn settle(&self) -> Result<(), Failure>;
 
+    /// Fills a cache in front of the database, right after the load. `draw` gives keys of a table of this many rows, the
+    /// hot ones more often. Nothing to do without a cache.
+    ///
+    /// # Errors
+    /// If the cache does not answer.
+    fn preload(&self, _rows: u64, _draw: &mut dyn FnMut() -> i64) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Bytes of the table and its index on the disk.
     ///
     /// # Errors
