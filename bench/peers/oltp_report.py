@@ -27,9 +27,11 @@ def size(count):
 
 
 def title(setting):
+    extra = setting["thermocline_arguments"]
     return (
         f"YCSB, {setting['rows']:,} rows of 1 KB, {size(setting['memory_limit_bytes'])} of memory, "
         f"{setting['connections']} connections of each peer, {setting['seconds']:g} s"
+        f"{extra and f', {OURS} with {extra}'}"
     )
 
 
