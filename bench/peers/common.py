@@ -1,5 +1,7 @@
 """What all files here share: the setting of a run, and the error of anything that fails."""
 
+import argparse
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,3 +87,24 @@ def data_folder(work, workload, scale):
 def bytes_for_everything():
     """Bytes of cache that hold everything: half of the memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+    return int(text)
+
+
+def open_folder(out, description):
+    """The folder's run.json; refuses a folder with measurements of another kind."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "run.json"
+    run = {"setting": description, "peers": {}}
+    if path.exists():
+        before = json.loads(path.read_text())
+        for name, value in run["setting"].items():
+            if before["setting"].get(name) != value:
+                is_now = f"{name} is {value}, and there {before['setting'].get(name)}"
+                raise Failure(f"{out} has measurements under another setting: {is_now}; use another --out")
+        run = before
+    return path, run

@@ -99,6 +99,46 @@ def liquidcache(work):
        CARGO_TARGET_DIR=str((work / "liquidcache").resolve()))
 
 
+def oltp_peer(work):
+    """The client of other databases, built from the crate beside this file."""
+    need("cargo", "the client of other databases")
+    manifest = Path(__file__).parent / "oltp" / "Cargo.toml"
+    target = Path(os.environ.get("CARGO_TARGET_DIR", work / "oltp")).resolve()
+    sh(["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest],
+       CARGO_TARGET_DIR=str(target))
+    return target / "release" / "oltp-peer"
+
+
+def program(name, package, folders="/usr/sbin"):
+    """Path of a program in PATH or in these folders, after installing its Debian package if it is missing."""
+    path = f"{folders}{os.pathsep}{os.environ['PATH']}"
+    if not (found := shutil.which(name, path=path)):
+        debian(package)
+        found = shutil.which(name, path=path)
+    if not found:
+        raise Failure(f"the package {package} has no {name}")
+    return Path(found)
+
+
+def debian(package):
+    """A package of Debian, without starting its service."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise Failure(f"the Debian package {package} is missing, and only root can install it")
+    policy = Path("/usr/sbin/policy-rc.d")
+    is_new = not policy.exists()
+    try:
+        if is_new:
+            # 101: starting services is forbidden.
+            policy.write_text("#!/bin/sh\nexit 101\n")
+            policy.chmod(0o755)
+        sh(["apt-get", "update", "--quiet"])
+        sh(["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", package],
+           DEBIAN_FRONTEND="noninteractive")
+    finally:
+        if is_new:
+            policy.unlink(missing_ok=True)
+
+
 def generate(thermocline, workload, scale, folder):
     """The data, unless it is there."""
     complete = folder / "complete"

@@ -54,7 +54,8 @@ def call(command, **options):
     command = [str(part) for part in command]
     done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
     if done.returncode != 0:
-        raise Failure(f"{' '.join(command)[:200]} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+        said = done.stderr if done.stderr.strip() else done.stdout
+        raise Failure(f"{' '.join(command)[:200]} ended with {done.returncode}: {said.strip()[-2000:]}")
     return done.stdout
 
 

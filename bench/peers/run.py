@@ -26,7 +26,7 @@ import peer_thermocline
 import peer_trino
 import report
 from batch import Batch
-from common import SMALL_SCALE, Failure, Setting
+from common import SMALL_SCALE, Failure, Setting, open_folder, positive
 from results import Results
 
 PEERS = {peer.NAME: peer for peer in (peer_thermocline, peer_duckdb, peer_trino, peer_liquidcache, peer_datafusion)}
@@ -58,12 +58,6 @@ def cache(text):
         return text
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is neither all, half, nor a number of bytes")
-    return int(text)
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
     return int(text)
 
 
@@ -160,21 +154,6 @@ def description(setting):
     }
 
 
-def open_folder(setting):
-    """The folder's run.json; refuses a folder with measurements of another kind."""
-    setting.out.mkdir(parents=True, exist_ok=True)
-    path = setting.out / "run.json"
-    run = {"setting": description(setting), "peers": {}}
-    if path.exists():
-        before = json.loads(path.read_text())
-        for name, value in run["setting"].items():
-            if before["setting"].get(name) != value:
-                is_now = f"{name} is {value}, and there {before['setting'].get(name)}"
-                raise Failure(f"{setting.out} has measurements under another setting: {is_now}; use another --out")
-        run = before
-    return path, run
-
-
 def read_once(folder):
     """Reads all files, so that the storage has them in the system's page cache."""
     for file in folder.rglob("*.parquet"):
@@ -183,7 +162,7 @@ def read_once(folder):
 
 def measure(setting, names):
     """Runs the peers one after the other and writes their records."""
-    path, run = open_folder(setting)
+    path, run = open_folder(setting.out, description(setting))
     setting.queries = Batch.of(setting)
     results = Results(setting.out / "results.json")
     read_once(setting.data)

@@ -14,12 +14,16 @@ from pathlib import Path
 
 import link
 import measure
+import oltp
+import oltp_report
+import oltp_servers
 import peer_thermocline
 import report
 import run
 from batch import Batch, Query
 from common import Failure, Setting
 from driver import driver
+from processes import call
 from results import Results, same
 
 QUERY = Query("Q1", "select a, b from t")
@@ -104,6 +108,89 @@ class ReportTest(unittest.TestCase):
         warmup = [{"run": "warmup", "query": "Q1", "seconds": 100}]
         table = report.query_table({("other", "other"): warmup + records}, report.LATER)
         self.assertEqual(table[2:], ["| Q1 | 2.000 |", "| Q2 | 4.000 |"])
+
+
+class OltpTest(unittest.TestCase):
+    def test_sizes(self):
+        sizes = {"1GiB": 1 << 30, "32mib": 32 << 20, "1GB": 10**9, "5000": 5000, "10B": 10, "64k": 64_000}
+        self.assertEqual({text: oltp.memory(text) for text in sizes}, sizes)
+        for wrong in ("", "0", "-1", "1ib", "1.5GiB", "GiB", "1TiB", "all"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                oltp.memory(wrong)
+        shown = [oltp_report.size(count) for count in (1 << 30, 1536 << 20, 10**9, 5000, 0)]
+        self.assertEqual(shown, ["1 GiB", "1536 MiB", "1000000000 bytes", "5000 bytes", "0 bytes"])
+
+    def test_seconds(self):
+        self.assertEqual([oltp.seconds(text) for text in ("0", "1.5")], [0, 1.5])
+        for wrong in ("", "-1", "nan", "1e9"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                oltp.seconds(wrong)
+
+    def test_peers_come_once_each(self):
+        self.assertEqual(oltp.peers("postgresql, mariadb,postgresql"), ["postgresql", "mariadb"])
+        with self.assertRaises(argparse.ArgumentTypeError):
+            oltp.peers("mysql")
+
+    def record(self, rate, mix="50/50", skew=0.99, **others):
+        return {"mix": mix, "skew": skew, "transactions_per_s": rate} | others
+
+    def test_ratios(self):
+        self.assertEqual(oltp_report.ratio(3000, 1500), "2.00")
+        self.assertEqual(oltp_report.ratio(1500, 3000), "0.50")
+        self.assertEqual(oltp_report.ratio(123_456, 1000), "123.5")
+        for ours, theirs in ((None, 1), (1, None), (1, 0), (0, 1)):
+            self.assertEqual(oltp_report.ratio(ours, theirs), "-")
+
+    def test_a_row_for_each_mix_and_skew(self):
+        peers = {
+            "thermocline": [self.record(30_000.4), self.record(40_000, "100/0", 1.0)],
+            "mariadb": [self.record(10_000), self.record(99, "0/100", 0.0)],
+        }
+        self.assertEqual(
+            oltp_report.table(peers),
+            [
+                "| mix | skew | thermocline | mariadb | thermocline / mariadb |",
+                "|---|---:|---:|---:|---:|",
+                "| 50/50 | 0.99 | 30,000 | 10,000 | 3.00 |",
+                "| 100/0 | 1 | 40,000 | - | - |",
+                "| 0/100 | 0 | - | 99 | - |",
+            ],
+        )
+
+    def test_without_thermocline_there_are_no_ratios(self):
+        [heads, *_] = oltp_report.table({"mariadb": [self.record(1)], "postgresql": [self.record(2)]})
+        self.assertEqual(heads, "| mix | skew | mariadb | postgresql |")
+
+    def test_a_star_says_that_a_page_cache_is_not_bounded(self):
+        of_server = {name: [self.record(1, page_cache_bounded=name == "mariadb")] for name in ("mariadb", "postgresql")}
+        [heads, *_, note] = oltp_report.table(of_server)
+        self.assertEqual(heads, "| mix | skew | mariadb | postgresql \\* |")
+        self.assertIn("not bounded", note)
+        self.assertNotIn("not bounded", oltp_report.table({"mariadb": of_server["mariadb"]})[-1])
+
+    def test_memcached_and_the_buffer_pool_share_the_limit(self):
+        for memory, of_cache in ((1 << 30, 512 << 20), (33 << 20, 16 << 20), (1 << 20, 0)):
+            self.assertEqual(oltp_servers.memcached_bytes(memory), of_cache)
+
+    def test_control_groups_with_a_memory_controller(self):
+        with tempfile.TemporaryDirectory() as root:
+            mount = Path(root) / "cgroup"
+            (mount / "user" / "session").mkdir(parents=True)
+            for group, controllers in ((mount, "cpu memory"), (mount / "user", "memory"), (mount / "user/session", "")):
+                (group / "cgroup.subtree_control").write_text(f"{controllers}\n")
+            mounts = "tmpfs /tmp tmpfs rw 0 0\ncgroup2 /cgroup cgroup2 rw 0 0\n"
+            found = oltp_servers.group_parents(mounts, "4:memory:/old\n0::/user/session\n", Path(root))
+            self.assertEqual(found, [mount / "user", mount])
+            self.assertEqual(oltp_servers.group_parents("", "0::/\n", Path(root)), [])
+            self.assertEqual(oltp_servers.group_parents(mounts, "4:memory:/old\n", Path(root)), [])
+
+    def test_a_process_enters_its_control_group_first(self):
+        self.assertEqual(oltp_servers.in_group(None, ["server", "-x"]), ["server", "-x"])
+        with tempfile.TemporaryDirectory() as group:
+            code = "import os, sys; print(os.getpid(), *sys.argv[1:])"
+            said = call(oltp_servers.in_group(Path(group), [sys.executable, "-c", code, "an argument"]))
+            process = (Path(group) / "cgroup.procs").read_text().strip()
+        self.assertEqual(said, f"{process} an argument\n")
 
 
 class TimeoutTest(unittest.TestCase):

@@ -1,0 +1,235 @@
+"""Runs YCSB on Thermocline and on other databases with the same rows, keys, mixes and bytes of memory.
+
+    python3 bench/peers/oltp.py --peers thermocline,mariadb,mariadb-memcached,postgresql --rows 4000000 \\
+        --memory-limit 1GiB --mix 100/0,90/10,50/50 --skew 0.5,1.0,1.5 --seconds 60 --out target/peers/ycsb
+
+Writes OUT/PEER.jsonl, one JSON object per mix and skew as `thermocline bench ycsb --json` does, and prints the table of
+oltp_report.py.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import install
+import oltp_report
+import oltp_servers
+from common import Failure, open_folder, positive
+from processes import call, running, tail
+
+THERMOCLINE = "thermocline"
+
+SERVERS = {
+    "mariadb": oltp_servers.mariadb,
+    "mariadb-memcached": oltp_servers.mariadb_memcached,
+    "postgresql": oltp_servers.postgresql,
+}
+
+PEERS = [THERMOCLINE, *SERVERS]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class OltpSetting:
+    """Everything that the peers of a run share."""
+
+    rows: int
+    memory_limit: int
+    mix: str
+    skew: str
+    seconds: float
+    warm_up: float
+    connections: int
+    """Connections of a peer other than Thermocline, each with one call in flight."""
+    seconds_max: int
+    """Longest time of a peer, its load included."""
+    thermocline: Path
+    extra: list[str]
+    """More arguments of `thermocline bench ycsb`."""
+    work: Path
+    out: Path
+    client: Path = Path()
+    """The program oltp-peer."""
+    scratch: Path = Path()
+    """Folder that is removed at the end."""
+    sockets: Path = Path()
+    """Folder of Unix sockets, whose paths must be short; removed at the end."""
+
+    def log(self, name):
+        return self.scratch / f"{name}.log"
+
+    def description(self):
+        """What all records of a folder have in common."""
+        return {
+            "rows": self.rows,
+            "memory_limit_bytes": self.memory_limit,
+            "mix": self.mix,
+            "skew": self.skew,
+            "seconds": self.seconds,
+            "warm_up": self.warm_up,
+            "connections": self.connections,
+            "thermocline_arguments": " ".join(self.extra),
+        }
+
+    def load(self):
+        """Arguments that `thermocline bench ycsb` and oltp-peer have in common."""
+        arguments = ["--rows", self.rows, "--mix", self.mix, "--skew", self.skew]
+        return arguments + ["--seconds", self.seconds, "--warm-up", self.warm_up]
+
+
+def peers(text):
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"no peer '{name}'; there are {', '.join(PEERS)}")
+    return names
+
+
+def memory(text):
+    """Bytes of a size such as 512MiB or 1GB."""
+    found = re.fullmatch(r"(\d+)\s*([kmg]?)(i?)b?", text.lower())
+    # "1ib" is no size.
+    if not found or int(found[1]) == 0 or (found[3] and not found[2]):
+        raise argparse.ArgumentTypeError(f"'{text}' is no size such as 512MiB")
+    return int(found[1]) * (1024 if found[3] else 1000) ** " kmg".index(found[2] or " ")
+
+
+def seconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 86_400:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds up to 86400")
+    return value
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    say = parser.add_argument
+    say("--peers", type=peers, default=[THERMOCLINE, "mariadb"], help=f"comma separated: {', '.join(PEERS)}")
+    say("--rows", type=positive, default=1_000_000)
+    say("--memory-limit", type=memory, default="1GiB", metavar="SIZE", help="of each peer, such as 512MiB")
+    say("--mix", default="100/0,90/10,50/50", help="percentages of reads and updates, comma separated")
+    say("--skew", default="0.5,1.0,1.5", help="exponents of the Zipf distribution of keys, comma separated")
+    say("--seconds", type=seconds, default=10.0, help="measured seconds of each mix and skew")
+    say("--warm-up", type=seconds, default=2.0, help="unmeasured seconds before them")
+    say("--connections", type=positive, default=32, help="of each peer other than Thermocline")
+    say("--out", type=Path, required=True, metavar="DIR", help="for the records; created if missing")
+    say("--work", type=Path, default=ROOT / "target" / "peers-work", metavar="DIR",
+        help="for the client, kept between runs, and for databases, which are removed")
+    say("--thermocline", type=Path, default=ROOT / "target" / "release" / "thermocline", metavar="PATH")
+    say("--thermocline-arguments", default="", metavar="ARGUMENTS", help="more arguments of thermocline bench ycsb")
+    say("--timeout", type=positive, default=7200, metavar="SECONDS", help="longest time of a peer, with its load")
+    return parser.parse_args()
+
+
+def setting_of(given):
+    return OltpSetting(
+        rows=given.rows,
+        memory_limit=given.memory_limit,
+        mix=given.mix,
+        skew=given.skew,
+        seconds=given.seconds,
+        warm_up=given.warm_up,
+        connections=given.connections,
+        seconds_max=given.timeout,
+        thermocline=given.thermocline.resolve(),
+        extra=shlex.split(given.thermocline_arguments),
+        work=given.work.resolve(),
+        out=given.out.resolve(),
+    )
+
+
+def finish(setting, name, command):
+    """Runs a command that measures to its end, prints what it says, and returns its records."""
+    path, log = setting.scratch / f"{name}.jsonl", setting.log(f"{name}-client")
+    with running([*command, "--json", path], log) as process:
+        try:
+            process.wait(setting.seconds_max)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{name} took longer than {setting.seconds_max} s: {tail(log)}") from None
+        if process.returncode != 0:
+            raise Failure(f"{name} ended with {process.returncode}: {tail(log)}")
+    print(f"{name}\n{log.read_text()}", flush=True)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def run_thermocline(setting):
+    """Records of the bench, and what run.json has about it."""
+    version = call([setting.thermocline, "--version"]).strip()
+    with oltp_servers.folder_of(setting.scratch, THERMOCLINE) as folder:
+        command = [setting.thermocline, "bench", "ycsb", *setting.load(), "--memory-limit", setting.memory_limit]
+        command += ["--directory", folder, *setting.extra]
+        if "--partitions" not in setting.extra:
+            command += ["--partitions", 1]
+        records = finish(setting, THERMOCLINE, command)
+    return records, {"engine": version}
+
+
+def run_peer(setting, name):
+    """Records of a server's run, and what run.json has about it."""
+    with SERVERS[name](setting, setting.memory_limit) as server:
+        command = [setting.client, "--peer", name, "--load", *setting.load(), "--connections", setting.connections]
+        command += ["--memory-limit-bytes", setting.memory_limit, *server.arguments]
+        if server.process:
+            command += ["--server", server.process]
+        records = finish(setting, name, command)
+    for record in records:
+        record["page_cache_bounded"] = server.has_bounded_page_cache
+    return records, {"engine": records[0]["engine"], "page_cache_bounded": server.has_bounded_page_cache}
+
+
+def measure(setting, names):
+    """Runs the peers one after the other and writes their records."""
+    path, run = open_folder(setting.out, setting.description())
+    for name in names:
+        records, notes = run_thermocline(setting) if name == THERMOCLINE else run_peer(setting, name)
+        of_peer = setting.out / f"{name}.jsonl"
+        of_peer.write_text("".join(json.dumps(record) + "\n" for record in records))
+        run["peers"][name] = notes
+        path.write_text(json.dumps(run, indent=2) + "\n")
+
+
+def main():
+    given = arguments()
+    setting = setting_of(given)
+    # As Ctrl-C: everything that was started is stopped.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
+    if THERMOCLINE in given.peers and not setting.thermocline.is_file():
+        raise Failure(f"{setting.thermocline} is missing: cargo build --release, or --thermocline PATH")
+    setting.work.mkdir(parents=True, exist_ok=True)
+    if given.peers != [THERMOCLINE]:
+        setting.client = install.oltp_peer(setting.work)
+    with contextlib.ExitStack() as stack:
+        for name, parent in (("scratch", setting.work), ("sockets", None)):
+            folder = Path(tempfile.mkdtemp(prefix="oltp-", dir=parent))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            setattr(setting, name, folder)
+        # The servers' user passes through one and makes sockets in the other.
+        setting.scratch.chmod(0o755)
+        if ids := oltp_servers.account():
+            os.chown(setting.sockets, *ids)
+        measure(setting, given.peers)
+    oltp_report.print_report([setting.out])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"error: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

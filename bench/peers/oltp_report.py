@@ -1,0 +1,86 @@
+"""Prints the table of one or more folders of oltp.py: transactions a second, and Thermocline's over each peer's.
+
+    python3 bench/peers/oltp_report.py target/peers/ycsb
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+OURS = "thermocline"
+
+
+def read(folder):
+    """The folder's run.json, and its records by peer, Thermocline first."""
+    run = json.loads((folder / "run.json").read_text())
+    names = sorted(run["peers"], key=lambda name: name != OURS)
+    lines = {name: (folder / f"{name}.jsonl").read_text().splitlines() for name in names}
+    return run, {name: [json.loads(line) for line in lines[name]] for name in names}
+
+
+def size(count):
+    """A number of bytes with the largest unit that divides it."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if count and count % (1 << shift) == 0:
+            return f"{count >> shift} {unit}"
+    return f"{count} bytes"
+
+
+def title(setting):
+    extra = setting["thermocline_arguments"]
+    return (
+        f"YCSB, {setting['rows']:,} rows of 1 KB, {size(setting['memory_limit_bytes'])} of memory, "
+        f"{setting['connections']} connections of each peer, {setting['seconds']:g} s"
+        f"{extra and f', {OURS} with {extra}'}"
+    )
+
+
+def by_point(records):
+    """Transactions a second by mix and skew; the first record of a point counts."""
+    rates = {}
+    for record in records:
+        rates.setdefault((record["mix"], record["skew"]), record["transactions_per_s"])
+    return rates
+
+
+def ratio(ours, theirs):
+    if not ours or not theirs:
+        return "-"
+    value = ours / theirs
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(peers):
+    """Lines of a table with a row for each mix and skew; peers whose page cache is not bounded have a star."""
+    rates = {name: by_point(records) for name, records in peers.items()}
+    stars = {name for name, records in peers.items() if not all(r.get("page_cache_bounded", True) for r in records)}
+    shown = {name: f"{name} \\*" if name in stars else name for name in rates}
+    others = [name for name in rates if name != OURS and OURS in rates]
+    heads = ["mix", "skew", *shown.values(), *(f"{OURS} / {name}" for name in others)]
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
+    for point in dict.fromkeys(point for of_peer in rates.values() for point in of_peer):
+        mix, skew = point
+        cells = [mix, f"{skew:g}"]
+        cells += [f"{of_peer[point]:,.0f}" if point in of_peer else "-" for of_peer in rates.values()]
+        cells += [ratio(rates[OURS].get(point), rates[name].get(point)) for name in others]
+        lines.append("| " + " | ".join(cells) + " |")
+    if stars:
+        lines += ["", "\\* The system's page cache, which it reads through, is not bounded."]
+    return lines
+
+
+def print_report(folders):
+    for folder in folders:
+        run, peers = read(folder)
+        print(f"\n{title(run['setting'])}: transactions a second\n")
+        print("\n".join(table(peers)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    print_report(parser.parse_args().folders)
+
+
+if __name__ == "__main__":
+    main()
