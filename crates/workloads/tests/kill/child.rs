@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use thermocline_transactions::Result;
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, Settings, SnapshotSettings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::error::Class;
@@ -14,7 +15,8 @@ use thermocline_transactions::procedure::Registration;
 use thermocline_transactions::recovery::Progress;
 use thermocline_workloads::{tpcc, ycsb};
 
-use super::clients::{CLIENTS, IN_FLIGHT, Languages, ROWS, SCALE, Workload, calls, told};
+use super::clients::{CLIENTS, IN_FLIGHT, Languages, SCALE, Workload, calls, rows, told};
+use super::number;
 
 pub const DIRECTORY: &str = "THERMOCLINE_KILL_DIRECTORY";
 pub const PROCESS: &str = "THERMOCLINE_KILL_PROCESS";
@@ -32,6 +34,8 @@ pub fn settings(languages: Languages) -> Settings {
     Settings {
         partitions: 2,
         procedures: registrations(languages),
+        memory_bytes_max: number("THERMOCLINE_KILL_MEMORY_MIB", 1024) << 20,
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
         log: LogSettings { segment_bytes: 100_000, ..LogSettings::default() },
         // Snapshots often and quick enough that many are complete, and many are interrupted.
         snapshots: SnapshotSettings { log_bytes: 300_000, time_percent: 50, ..SnapshotSettings::default() },
@@ -54,7 +58,7 @@ pub fn load(database: &RowEngine, languages: Languages) -> Result<()> {
     let mut session = database.session();
     ycsb::define(&mut session, languages.ycsb)?;
     tpcc::define(&mut session, languages.tpcc)?;
-    ycsb::load(database, ROWS, 2)?;
+    ycsb::load(database, rows(), 2)?;
     tpcc::load(database, SCALE, 2)
 }
 

@@ -9,12 +9,16 @@ use thermocline_workloads::oltp::{Call, Calls, Language};
 use thermocline_workloads::tpcc::{Remote, Scale, Terminal, Transaction};
 use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
+use super::number;
+
 /// Half of them YCSB's, half TPC-C's.
 pub const CLIENTS: usize = 6;
 /// Calls that each of them has in flight.
 pub const IN_FLIGHT: usize = 8;
-/// Rows of YCSB: few, so that many clients write the same ones.
-pub const ROWS: u64 = 400;
+/// Rows of YCSB: few unless more are asked for, so that many clients write the same ones.
+pub fn rows() -> u64 {
+    number("THERMOCLINE_KILL_ROWS", 400)
+}
 /// Warehouses on both partitions.
 pub const SCALE: Scale = Scale::reduced(4);
 
@@ -74,7 +78,7 @@ pub fn calls(client: usize, process: u64, languages: Languages) -> Box<dyn Calls
         Workload::Ycsb => {
             let skew = Skew { exponent: 1.0, scrambled: true };
             let seed = process * CLIENTS as u64 + client as u64;
-            let calls = YcsbCalls::new(ROWS, skew, Mix::A, languages.ycsb, seed);
+            let calls = YcsbCalls::new(rows(), skew, Mix::A, languages.ycsb, seed);
             Box::new(Stamped { calls, process, client, number: 0 })
         }
         Workload::Tpcc => Box::new(Terminal::new(SCALE, Remote::Standard, process, client as u64)),
