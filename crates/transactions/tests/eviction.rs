@@ -12,6 +12,7 @@ use rand::{Rng, SeedableRng};
 use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
+use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
 use crate::hooked::{Hooked, Operation};
@@ -342,6 +343,11 @@ fn scans_leave_evicted_rows_where_they_are() {
     model.retain(|_, row| row.0 != 8);
     check(&mut session, &model);
     assert!(returned(&mut session) - before <= 2 * 250, "those that were changed");
+    let statistics = session.statistics().unwrap();
+    let [reads, blocks] = [|blocks: BlockStatistics| blocks.reads_total, |blocks: BlockStatistics| blocks.blocks]
+        .map(|of| statistics.partitions.iter().map(|part| of(part.blocks.unwrap())).sum::<u64>());
+    // Nine scans, of which three run again when the rows that they change are back.
+    assert!(reads <= 12 * blocks + 1000, "{reads} reads of {blocks} blocks");
     wait_for_memory(&database, LIMIT);
 }
 

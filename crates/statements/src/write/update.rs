@@ -276,9 +276,14 @@ pub(super) fn matching(
     parameters: &[Value],
     memory: &mut Structure<'_>,
 ) -> Result<SmallVec<[TupleId; 16]>> {
+    let table = partition.table(step.table.id)?;
     let mut frame = Frame::new(parameters, environment);
     let mut ids: SmallVec<[TupleId; 16]> = SmallVec::new();
     find_rows(step, partition, &mut frame, &mut |id| {
+        if table.block_place(id).is_some() {
+            // A scan has read it where it is, but it has to be back to be changed.
+            environment.present(table.row(id))?;
+        }
         if ids.len() == ids.capacity() {
             // The vector doubles.
             memory.resize(2 * ids.capacity() * size_of::<TupleId>())?;
