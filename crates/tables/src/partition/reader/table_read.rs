@@ -47,7 +47,7 @@ impl fmt::Debug for ReadRequest {
 pub struct Stepped {
     /// Whether there is more to read.
     pub step: ReadStep,
-    /// Blocks with rows that were chosen, for [`TableRead::hand_on`].
+    /// Blocks with rows that were chosen, for the reader to hand on.
     pub chosen: Option<(BlockLayouts, Vec<BlockRows>)>,
     /// Blocks to be read for the next step.
     pub to_read: Vec<BlockReader>,

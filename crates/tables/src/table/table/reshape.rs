@@ -94,7 +94,7 @@ impl Table {
         })
     }
 
-    /// Returns to the columns before [`Table::change_columns`], since which no row was [evicted](Self::evicted_since). It
+    /// Returns to the columns before [`Table::change_columns`], since which no row was evicted. It
     /// does not ask for memory: other partitions have the earlier columns, and this one must not differ.
     pub fn restore_columns(&mut self, definition: Arc<TableDefinition>) -> Result<()> {
         self.rewrite(definition, (&Value::Null, Growth::Forced), &|| Ok(()), Self::forget_last_layout)
