@@ -26,6 +26,8 @@ const PREFIX: &str = "blocks-";
 /// Files have at most this many times the bytes of the rows that are in them, and this many segments besides.
 const SPARSE_RATIO: u64 = 2;
 const SPARSE_SEGMENTS: u64 = 2;
+/// Thousandths of a segment's bytes above which its rows do not move.
+const SPARSE_SHARE: u128 = 600;
 /// Divisor of the memory limit for blocks that wait for the disk.
 const WAITING_SHARE: u64 = 64;
 
@@ -489,13 +491,23 @@ impl Blocks for BlockStore {
         let is_open = |segment: u64| self.open.as_ref().is_some_and(|open| open.segment == segment);
         let complete = self.segments.iter().filter(|(number, _)| !is_open(**number)).map(|(_, segment)| segment);
         // The least share of live bytes; in integers, so that it is the same everywhere.
-        let share = |segment: &Segment| u128::from(segment.live_bytes) * 1_000_000 / u128::from(segment.bytes.max(1));
+        let share = |segment: &Segment| u128::from(segment.live_bytes) * 1000 / u128::from(segment.bytes.max(1));
         let blocks = |segment: &Segment| -> Vec<BlockNumber> {
             segment.blocks.difference(&self.aside).copied().take(count).collect()
         };
-        let mut candidates: Vec<&Segment> = complete.collect();
+        let mut candidates: Vec<&Segment> = complete.filter(|segment| share(segment) < SPARSE_SHARE).collect();
         candidates.sort_by_key(|segment| share(segment));
         candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()
+    }
+
+    fn row_bytes(&self, block: BlockNumber) -> usize {
+        self.blocks.get(&block).map_or(0, |block| block.row_bytes as usize)
+    }
+
+    fn forget_written(&mut self) {
+        if !self.pending.is_empty() {
+            BlockStore::forget_written(self);
+        }
     }
 
     fn table_of(&self, block: BlockNumber) -> Option<TableId> {

@@ -5,7 +5,9 @@ use thermocline_machine::Machine;
 use thermocline_machine::ids::{DatabaseId, PartitionId};
 use thermocline_machine::random::Random;
 use thermocline_tables::schema::TableId;
-use thermocline_tables::table::{BlockNumber, BlockPlace, BlockStatistics, Blocks, Budget, Table, TupleId, Undo};
+use thermocline_tables::table::{
+    BlockNumber, BlockPlace, BlockStatistics, Blocks, Budget, Growth, Table, TupleId, Undo,
+};
 use thermocline_types::{Error, Result, ValueRef};
 
 use super::*;
@@ -65,7 +67,9 @@ impl Run {
         let Some(place) = self.table.block_place(id) else { return Ok(false) };
         let table = &mut self.table;
         let mut buffer = Vec::new();
-        self.store.read_row((place.block, place.offset), id, &mut buffer, |image| table.bring_back(id, image))?;
+        self.store.read_row((place.block, place.offset), id, &mut buffer, |image| {
+            table.bring_back(id, image, Growth::Asked)
+        })?;
         self.store.release(place.block)?;
         Ok(true)
     }

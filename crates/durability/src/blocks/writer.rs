@@ -8,8 +8,8 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use thermocline_machine::{EventCount, Machine, Step, Wait};
@@ -51,36 +51,35 @@ impl PendingBlock {
 /// The file of a segment that is being written.
 #[derive(Debug)]
 pub(super) struct SegmentWrites {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    file: Box<dyn AppendFile>,
-    waiting: VecDeque<Arc<PendingBlock>>,
-    /// Why it takes no more blocks.
-    failed: Option<Error>,
+    /// Locked while a block is written.
+    file: Mutex<Box<dyn AppendFile>>,
+    waiting: Mutex<VecDeque<Arc<PendingBlock>>>,
+    /// Why it takes no more blocks; unset while it does.
+    failed: OnceLock<Error>,
 }
 
 impl SegmentWrites {
     /// A file at whose end blocks are to be written.
     pub fn new(file: Box<dyn AppendFile>) -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::new(Inner { file, waiting: VecDeque::new(), failed: None }) })
+        Arc::new(Self { file: Mutex::new(file), waiting: Mutex::default(), failed: OnceLock::new() })
     }
 
     /// Why a block could not be written.
     pub fn error(&self) -> Option<Error> {
-        self.inner.lock().failed.clone()
+        self.failed.get().cloned()
     }
 
-    /// Writes the block that waits longest; the file is locked meanwhile, so that blocks keep their order.
+    /// Writes the block that waits longest; the file is locked before that is chosen, so that blocks keep their order.
     fn write_one(&self) {
-        let inner = &mut *self.inner.lock();
-        let Some(block) = inner.waiting.pop_front() else { return };
-        if inner.failed.is_none() {
-            inner.failed = inner.file.append(&block.bytes).err();
+        let mut file = self.file.lock();
+        let Some(block) = self.waiting.lock().pop_front() else { return };
+        if self.failed.get().is_none()
+            && let Err(error) = file.append(&block.bytes)
+        {
+            // Nobody else sets it: the file is locked.
+            let _set = self.failed.set(error);
         }
-        block.state.store(if inner.failed.is_none() { WRITTEN } else { FAILED }, Ordering::Release);
+        block.state.store(if self.failed.get().is_none() { WRITTEN } else { FAILED }, Ordering::Release);
     }
 }
 
@@ -120,7 +119,7 @@ impl BlockWrites {
     pub(super) fn push(&self, segment: &Arc<SegmentWrites>, block: Arc<PendingBlock>, most: usize) {
         let most = most.min(self.waiting_bytes_max);
         let bytes = block.bytes.len();
-        segment.inner.lock().waiting.push_back(block);
+        segment.waiting.lock().push_back(block);
         let mut state = self.state.lock();
         state.turns.push_back((Arc::clone(segment), bytes));
         state.bytes += bytes;

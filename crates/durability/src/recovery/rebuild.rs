@@ -181,7 +181,8 @@ impl<X: Execute> Rebuild<X> {
                 Err(Error::Evicted) => {
                     members.iter_mut().map(Member::split).try_for_each(|(partition, transaction)| {
                         partition.abort(transaction)?;
-                        partition.bring_back_wanted(transaction)
+                        partition.bring_back_wanted(transaction)?;
+                        partition.keep_limit()
                     })?
                 }
                 Err(error) => return Err(failed(record, error)),

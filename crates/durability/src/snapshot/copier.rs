@@ -241,18 +241,18 @@ impl Copier {
     /// # Errors
     /// If a block cannot be read, or is not what was written.
     pub fn read_blocks(&self) -> Result<()> {
-        let wanted = {
-            let mut state = self.state.lock();
-            if let Some((table, layouts, blocks)) = state.blocks.chosen.take() {
-                for block in &blocks {
-                    layouts.each_chosen(block, &mut |id, row| {
-                        state.copy(table, id, row.image());
-                        Ok(())
-                    })?;
-                }
+        let chosen = self.state.lock().blocks.chosen.take();
+        if let Some((table, layouts, blocks)) = chosen {
+            for block in &blocks {
+                // Commits of the partition wait for one block at most.
+                let mut state = self.state.lock();
+                layouts.each_chosen(block, &mut |id, row| {
+                    state.copy(table, id, row.image());
+                    Ok(())
+                })?;
             }
-            std::mem::take(&mut state.blocks.wanted)
-        };
+        }
+        let wanted = std::mem::take(&mut self.state.lock().blocks.wanted);
         let read = wanted.into_iter().map(|read| read()).collect::<Result<Vec<_>>>()?;
         let mut state = self.state.lock();
         state.blocks.read.extend(read);

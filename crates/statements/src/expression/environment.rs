@@ -21,9 +21,14 @@ pub struct Environment {
     memory: Option<Box<StatementMemory>>,
     /// Reused buffer, so that not every statement allocates one.
     buffer: RefCell<Vec<u8>>,
-    /// Whether a row that was needed is evicted.
-    is_short: Cell<bool>,
+    /// Evicted rows that were needed.
+    missing: Cell<usize>,
+    /// Evicted rows after which the statement need not go on.
+    missing_max: Cell<usize>,
 }
+
+/// Evicted rows that a statement looks for before it waits for them.
+const MISSING_MAX: usize = 1024;
 
 /// Factory of environments for other threads; see [`Environment::apart`].
 #[derive(Debug)]
@@ -59,18 +64,19 @@ impl Environment {
             interrupt: None,
             memory: None,
             buffer: RefCell::new(Vec::new()),
-            is_short: Cell::new(false),
+            missing: Cell::new(0),
+            missing_max: Cell::new(MISSING_MAX),
         }
     }
 
     /// The row, or `None` if it is evicted: the statement goes on without it, only to find out which others it needs
-    /// (the pre-pass of Anti-Caching 2013, section 3.4). [`Environment::complete`] ends it.
+    /// (the pre-pass of Anti-Caching 2013, section 3.4), until it knows of many. [`Environment::complete`] ends it.
     #[inline]
     pub(crate) fn present<T>(&self, row: Result<T>) -> Result<Option<T>> {
         match row {
             Err(Error::Evicted) => {
-                self.is_short.set(true);
-                Ok(None)
+                self.missing.set(self.missing.get() + 1);
+                if self.missing.get() < self.missing_max.get() { Ok(None) } else { Err(Error::Evicted) }
             }
             row => row.map(Some),
         }
@@ -78,13 +84,23 @@ impl Environment {
 
     /// Whether a row that was needed is evicted.
     pub(crate) fn is_short(&self) -> bool {
-        self.is_short.get()
+        self.missing.get() > 0
+    }
+
+    /// Ends a statement that needs `most` further evicted rows or more: it may need no others.
+    pub(crate) fn limit_missing(&self, most: usize) {
+        self.missing_max.set(self.missing.get().saturating_add(most).clamp(1, MISSING_MAX));
     }
 
     /// The result of a statement; [`Error::Evicted`] if it went on without evicted rows, whatever came of that.
     #[inline]
     pub(crate) fn complete<T>(&self, result: Result<T>) -> Result<T> {
-        if self.is_short.get() { Err(Error::Evicted) } else { result }
+        match result {
+            // It would read as many rows when all of them are back.
+            Err(exceeded @ Error::Unsupported(_)) if self.may_go_elsewhere => Err(exceeded),
+            _ if self.is_short() => Err(Error::Evicted),
+            result => result,
+        }
     }
 
     /// The environment of expressions over parameters only, outside of a transaction and its memory; texts may take 16

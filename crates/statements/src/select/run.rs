@@ -168,6 +168,9 @@ pub(crate) fn push_outputs<'e>(
 const PRUNED_ROWS: usize = 1024;
 const PRUNED_BYTES: usize = 64 << 10;
 
+/// Evicted rows that a query with a limit waits for together, at least.
+const MISSING_AT_LEAST: usize = 16;
+
 /// Collector of the rows of a walk.
 struct Sink<'s> {
     select: &'s Select,
@@ -226,6 +229,12 @@ impl<'s> Sink<'s> {
             self.rows = Rows::new(select.outputs.len());
         }
         self.of_partition = 0;
+        let first_only = select.group.as_ref().is_some_and(|group| group.first_only);
+        if first_only || select.ordered && select.keeps_rows() && self.limit < usize::MAX {
+            // Rows that conditions exclude may be among those that are missing.
+            let most = if first_only { 1 } else { self.offset.saturating_add(self.limit) };
+            self.environment.limit_missing(most.saturating_mul(2).max(MISSING_AT_LEAST));
+        }
         let all = Loop::of(&select.steps, partition)?;
         let mut frame = Frame::new(self.parameters, self.environment);
         if select.steps.is_empty() {

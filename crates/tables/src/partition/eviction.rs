@@ -7,23 +7,26 @@
 //!            has needed, after it was rolled back
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use thermocline_types::{Error, Result};
 
+use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
-use crate::table::{BlockNumber, BlockPlace, BlockReader, BlockRows, Blocks, Row, RowReader, Table, TupleId};
+use crate::table::{BlockNumber, BlockPlace, BlockReader, BlockRows, Blocks, Growth, Row, RowReader, Table, TupleId};
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
 const FETCH_ROWS_MAX: usize = 1024;
+/// Bytes of these rows, approximately.
+const FETCH_BYTES_MAX: usize = 4 << 20;
 /// Bytes of the images in a block.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Rows that are looked at for it.
 const LOOKS_MAX: usize = 1 << 16;
-/// Bytes of images that go at once where a transaction waits for memory.
-const ROOM_BYTES: usize = 1 << 20;
+/// Blocks that go at once where a transaction waits for memory.
+const ROOM_BLOCKS: usize = 16;
 /// Sparse blocks whose rows move at once: less than a millisecond.
 const RELOCATED_BLOCKS: usize = 8;
 /// Rows that are moved together at once there.
@@ -81,19 +84,6 @@ impl FetchedRow {
     }
 }
 
-/// Transactions that needed evicted rows, since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WaitStatistics {
-    /// Times that one was undone to wait for rows while others ran.
-    pub waits_total: u64,
-    /// Rows that were read for them.
-    pub rows_total: u64,
-    /// Of the waits, those that are over.
-    pub waited_total: u64,
-    /// Times that rows were read while the partition ran nothing else.
-    pub blocking_total: u64,
-}
-
 impl Partition {
     /// Transactions that needed evicted rows.
     pub fn wait_statistics(&self) -> WaitStatistics {
@@ -141,16 +131,25 @@ impl Partition {
     /// If a row cannot be read, or has no room in memory although nothing else can be evicted: it stays where it is.
     pub fn bring_back_wanted(&mut self, transaction: &Transaction) -> Result<()> {
         self.waits.blocking_total += 1;
-        // An evicted row could not be changed back.
-        for change in transaction.undo.iter() {
-            self.table_mut(change.table)?.pin(change.id);
-            self.has_pinned = true;
-        }
+        self.pin_changed(transaction)?;
         let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
         for table in ids {
             for id in self.table_mut(table)?.take_wanted() {
-                self.with_room(|partition| partition.bring_back(table, id))?;
+                self.with_room(|partition| partition.bring_back(table, id, Growth::Asked))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows that a transaction has changed in memory until [`Partition::unpin`]: an evicted row could not be changed
+    /// back.
+    ///
+    /// # Errors
+    /// If it has changed a table that does not exist.
+    pub fn pin_changed(&mut self, transaction: &Transaction) -> Result<()> {
+        for change in transaction.undo.iter() {
+            self.table_mut(change.table)?.pin(change.id);
+            self.has_pinned = true;
         }
         Ok(())
     }
@@ -163,16 +162,18 @@ impl Partition {
     pub fn wanted(&mut self) -> Result<Vec<WantedRow>> {
         let Self { tables, blocks, .. } = self;
         let Some(blocks) = blocks else { return Ok(Vec::new()) };
-        let mut wanted = Vec::new();
+        let (mut wanted, mut bytes) = (Vec::new(), 0);
         for table in tables.iter_mut().flatten() {
-            let mut ids = table.take_wanted();
-            ids.sort_unstable();
-            ids.dedup();
-            for id in ids {
-                if let Some(place) = table.block_place(id).filter(|_| wanted.len() < FETCH_ROWS_MAX) {
-                    let reader = blocks.reader(place, id)?;
-                    wanted.push(WantedRow { table: table.definition().id, id, place, reader });
+            let mut seen = BTreeSet::new();
+            // Those that are needed first come first.
+            for id in table.take_wanted().into_iter().filter(|id| seen.insert(*id)) {
+                let Some(place) = table.block_place(id) else { continue };
+                if wanted.len() >= FETCH_ROWS_MAX || bytes >= FETCH_BYTES_MAX {
+                    break;
                 }
+                bytes += blocks.row_bytes(place.block);
+                let reader = blocks.reader(place, id)?;
+                wanted.push(WantedRow { table: table.definition().id, id, place, reader });
             }
         }
         self.waits.waits_total += 1;
@@ -194,14 +195,14 @@ impl Partition {
                 continue;
             }
             let image = image?;
+            self.has_pinned = true;
             self.with_room(|partition| {
                 let Self { tables, blocks, .. } = partition;
                 let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
                 let (Some(table), Some(blocks)) = (table, blocks) else { return Ok(()) };
-                table.bring_back(id, &image)?;
+                table.bring_back(id, &image, Growth::Asked)?;
                 blocks.release(place.block)
             })?;
-            self.has_pinned = true;
         }
         Ok(())
     }
@@ -232,8 +233,16 @@ impl Partition {
     pub fn make_room(&mut self) -> Result<bool> {
         let before = self.budget().used();
         while self.budget().used() >= before {
-            if !self.compact(COMPACT_ROWS) && self.evict(ROOM_BYTES, usize::MAX)? == 0 {
-                return Ok(false);
+            if self.compact(COMPACT_ROWS) {
+                continue;
+            }
+            for block in 0..ROOM_BLOCKS {
+                if self.evict(BLOCK_BYTES, usize::MAX)? == 0 {
+                    if block == 0 {
+                        return Ok(false);
+                    }
+                    break;
+                }
             }
         }
         Ok(true)
@@ -245,6 +254,9 @@ impl Partition {
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn relieve(&mut self, rows: usize) -> Result<bool> {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.forget_written();
+        }
         if self.compact(rows) {
             return Ok(true);
         }
@@ -286,6 +298,7 @@ impl Partition {
                 blocks.set_aside(number);
             }
         }
+        let mut released = Ok(());
         for (id, rows) in moved {
             let Some(table) = tables.get_mut(id.0 as usize).and_then(Option::as_mut) else { continue };
             let mut rest = &*rows;
@@ -301,11 +314,17 @@ impl Partition {
                 let (block, offsets) = blocks.put(id, &mut some.iter().map(|(id, _, image)| (*id, &**image)))?;
                 for ((id, from, _), offset) in some.iter().zip(offsets) {
                     table.move_evicted(*id, BlockPlace { block, offset });
-                    blocks.release(*from)?;
+                    // All rows have moved, also if a file cannot be removed.
+                    released = blocks.release(*from).and(released);
                 }
             }
         }
-        Ok(())
+        released
+    }
+
+    /// Whether sparse blocks are being read.
+    pub fn is_relocating(&self) -> bool {
+        self.is_relocating
     }
 
     /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions only.
@@ -318,14 +337,14 @@ impl Partition {
     }
 
     /// Brings back a row, if it is evicted.
-    pub(super) fn bring_back(&mut self, table: TableId, id: TupleId) -> Result<()> {
+    pub(super) fn bring_back(&mut self, table: TableId, id: TupleId, growth: Growth) -> Result<()> {
         let Self { tables, blocks, .. } = self;
         let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
         let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
             return Ok(());
         };
         let blocks = blocks.as_mut().ok_or_else(|| Error::internal("an evicted row without blocks"))?;
-        blocks.read(place, id, &mut |image| table.bring_back(id, image).map(|_| ()))?;
+        blocks.read(place, id, &mut |image| table.bring_back(id, image, growth).map(|_| ()))?;
         self.has_pinned = true;
         blocks.release(place.block)
     }
@@ -335,12 +354,26 @@ impl Partition {
     /// # Errors
     /// If an evicted row cannot be read.
     pub(super) fn remove(&mut self, table: TableId, id: TupleId) -> Result<()> {
+        if self.table(table)?.block_place(id).is_none() {
+            return self.table_mut(table)?.restore(id, None);
+        }
+        let mut image = Vec::new();
+        self.visit(table, id, &mut |row| {
+            image.extend_from_slice(row.image());
+            Ok(())
+        })?;
+        self.remove_with(table, id, &image)
+    }
+
+    /// Removes a row that has this image, wherever it is. Takes no memory.
+    ///
+    /// # Errors
+    /// If a file of blocks cannot be removed.
+    pub(super) fn remove_with(&mut self, table: TableId, id: TupleId, image: &[u8]) -> Result<()> {
         let place = self.table(table)?.block_place(id);
-        let Self { tables, blocks, .. } = self;
-        let (Some(place), Some(blocks)) = (place, blocks) else { return self.table_mut(table)?.restore(id, None) };
-        let Some(table) = tables.get_mut(table.0 as usize).and_then(Option::as_mut) else { return Ok(()) };
-        blocks.read(place, id, &mut |image| table.remove_evicted(id, image).map(drop))?;
-        blocks.release(place.block)
+        let (Some(place), Some(_)) = (place, &self.blocks) else { return self.table_mut(table)?.restore(id, None) };
+        self.table_mut(table)?.remove_evicted(id, image)?;
+        self.blocks.as_mut().map_or(Ok(()), |blocks| blocks.release(place.block))
     }
 
     /// Forgets the evicted rows of a table that is about to go.

@@ -16,13 +16,15 @@ mod partition;
 pub mod reader;
 mod scope;
 mod transaction;
+mod waits;
 
-pub use eviction::{FetchedRow, WaitStatistics, WantedId, WantedRow};
+pub use eviction::{FetchedRow, WantedId, WantedRow};
 pub use filling::Filling;
 pub use participants::Participants;
 pub use partition::being_built;
 pub use partition::{Partition, PreImages};
 pub use scope::{Member, Scope};
 pub use transaction::{Head, Transaction};
+pub use waits::WaitStatistics;
 
 pub use crate::table::Digest;

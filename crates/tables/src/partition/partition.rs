@@ -13,7 +13,7 @@ use super::{Digest, Transaction, WaitStatistics};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{self, Blocks, Budget, Build, BuildStep, Replaced, Table, TableLoad, TupleId};
+use crate::table::{self, Blocks, Budget, Build, BuildStep, Growth, Replaced, Table, TableLoad, TupleId};
 
 /// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
 /// has not reached the row yet needs its earlier image.
@@ -194,7 +194,7 @@ impl Partition {
             let change = table::Change { table, id, before: Some(&before) };
             pre_images.retain_mut(|one| one.changed(change));
             readers.iter().for_each(|reader| reader.lock().changed(change, layout));
-            self.remove(table, id)?;
+            self.remove_with(table, id, &before)?;
         }
         Ok(rows)
     }
@@ -434,9 +434,11 @@ impl Partition {
                 self.define(&Change::DropIndex { table, index: *index })
             }
             Change::AddColumn { table, .. } => {
+                // Not at the price of others, which might be of this table.
                 for id in self.table(table.id)?.evicted_since_widened() {
-                    self.with_room(|partition| partition.bring_back(table.id, id))?;
+                    self.bring_back(table.id, id, Growth::Forced)?;
                 }
+                self.unpin();
                 self.table_mut(table.id)?.restore_columns(definition(table)?)
             }
             _ => Ok(()),

@@ -125,6 +125,12 @@ pub trait Blocks: Debug + Send {
     /// other blocks, so that files can be removed.
     fn sparse(&self, count: usize) -> Vec<BlockNumber>;
 
+    /// Mean bytes of a block's rows; 0 if there is no such block.
+    fn row_bytes(&self, block: BlockNumber) -> usize;
+
+    /// Gives up memory of blocks that are in their files by now.
+    fn forget_written(&mut self);
+
     /// Table of a block; `None` if there is no such block.
     fn table_of(&self, block: BlockNumber) -> Option<TableId>;
 

@@ -7,7 +7,7 @@ use thermocline_types::Result;
 use super::{BlockNumber, BlockRows, Table, TupleId};
 
 /// Rows put off that are looked at for their blocks at a time: less than a millisecond.
-const LOOKS_MAX: usize = 1 << 14;
+const LOOKS_MAX: usize = 1 << 12;
 
 /// Rows of a table that a reader (a snapshot, or a query) has not read yet. It reads all rows as of one moment, in
 /// steps between which they change.

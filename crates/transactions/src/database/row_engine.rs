@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_durability::backup::backup;
+use thermocline_durability::blocks::BlockStore;
 use thermocline_durability::disk::{DirectoryLock, Disk, EmptyDisk};
 use thermocline_durability::log::{Collector, Control, LogExtent, LogThread, Writer};
 use thermocline_durability::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
@@ -126,6 +127,9 @@ impl RowEngine {
         let (mut rebuilt, recovered) = recover_planned(&plan, &*disk, rebuild, progress)?;
         let unfinished = rebuilt.take_back_loads()?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
+        if durable && recovered.read_only.is_none() && !memory.evicts() {
+            BlockStore::clear(&*disk)?;
+        }
         for member in &mut members {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
         }
@@ -288,6 +292,10 @@ impl RowEngine {
     /// Allows more or less memory from now on; see [`Settings::memory_bytes_max`].
     pub fn set_memory_bytes_max(&self, bytes: u64) {
         set_limit(&self.shared.budget, bytes);
+        // Partitions that have nothing to do notice that they have to evict.
+        for partition in (0..self.shared.identity.partitions).map(PartitionId) {
+            let _visit = self.shared.handle.start_visit(partition, |_| ());
+        }
     }
 
     /// Runs the queued requests, writes the waiting records and returns whether all of them are durable. Takes a

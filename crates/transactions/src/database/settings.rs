@@ -133,6 +133,11 @@ impl Settings {
 }
 
 impl RecoveryMemory {
+    /// Whether rows may be evicted.
+    pub const fn evicts(&self) -> bool {
+        self.blocks.is_some()
+    }
+
     /// Its budget, which refuses nothing.
     pub fn budget(&self) -> Arc<Budget> {
         Arc::new(match self.blocks {

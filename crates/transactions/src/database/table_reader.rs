@@ -58,7 +58,12 @@ impl TableReader {
             }
             step => step??,
         };
-        read.lock().hand_on(chosen)?;
+        for (layouts, block) in
+            chosen.iter().flat_map(|(layouts, blocks)| blocks.iter().map(move |block| (layouts, block)))
+        {
+            // Commits of the partition wait for one block at most.
+            read.lock().hand_on(layouts, block)?;
+        }
         for block in to_read {
             match block() {
                 Ok(rows) => self.blocks.push(rows),

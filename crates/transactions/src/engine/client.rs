@@ -13,7 +13,8 @@ use thermocline_types::{Error, Result, Value};
 use super::executor::Target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
-use super::shared::{Item, Request, Shared};
+use super::request::Request;
+use super::shared::{Item, Shared};
 
 /// Runs many transactions at a time: results come to its mailbox in any order.
 pub struct Client<P: Program + ?Sized> {

@@ -4,9 +4,9 @@ use thermocline_durability::log::{Appended, Batch};
 use thermocline_machine::ids::Sequence;
 use thermocline_machine::{Machine, Step};
 use thermocline_tables::partition::Member;
-use thermocline_types::Result;
+use thermocline_types::{Error, Result};
 
-use super::executor::{commit, log_effects};
+use super::executor::{commit, log_effects, make_room_beside};
 use super::interactive::Interactive;
 use super::program::Program;
 
@@ -47,14 +47,24 @@ impl<P: Program + ?Sized> Commit<P> {
         match state {
             Committing::Begun => {
                 session.enter()?;
-                let mut batch = session.shared.batch(session.entered());
-                log_effects(session.entered(), &mut batch)?;
+                let batch = loop {
+                    let mut batch = session.shared.batch(session.entered());
+                    match log_effects(session.entered(), &mut batch) {
+                        Err(full @ Error::OutOfMemory(_)) if !make_room_beside(session.members())? => return Err(full),
+                        Err(Error::OutOfMemory(_)) => {}
+                        logged => {
+                            logged?;
+                            break batch;
+                        }
+                    }
+                };
                 *state = Committing::Logging(batch);
             }
             Committing::Logging(batch) => match session.shared.journal.append(batch)? {
                 Appended::Full(wait) => return Ok(Step::Wait(wait)),
                 Appended::At(sequence) => {
                     commit(session.members());
+                    session.members().iter_mut().for_each(|member| member.partition.unpin());
                     session.give_back(sequence);
                     *state = Committing::Logged(sequence);
                 }

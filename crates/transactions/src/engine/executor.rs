@@ -174,6 +174,14 @@ pub(super) fn make_room(members: &mut [Member]) -> Result<bool> {
     Ok(false)
 }
 
+/// [`make_room`] for a transaction in progress, whose changes stay in memory.
+pub(super) fn make_room_beside(members: &mut [Member]) -> Result<bool> {
+    for (partition, transaction) in members.iter_mut().map(Member::split) {
+        partition.pin_changed(transaction)?;
+    }
+    make_room(members)
+}
+
 /// Applies a change of the schema in one of these partitions, evicting rows in all of them where it finds no memory.
 ///
 /// # Errors

@@ -195,6 +195,20 @@ impl<P: Program + ?Sized> Interactive<P> {
                     }
                 }
             }
+            Ok(Err(full @ Error::OutOfMemory(_))) => {
+                let undone = self.undo_to(&marks);
+                match undone.and_then(|()| executor::make_room_beside(&mut self.members)) {
+                    Ok(true) => Step::Go,
+                    Ok(false) => {
+                        self.fail();
+                        Step::Over(Err(full))
+                    }
+                    Err(error) => {
+                        self.fail();
+                        Step::Over(Err(error))
+                    }
+                }
+            }
             Ok(Err(error)) => {
                 self.fail();
                 Step::Over(Err(error))
@@ -409,7 +423,10 @@ impl<P: Program + ?Sized> Interactive<P> {
             State::Entered | State::Here | State::Durable(_) => {}
         }
         match abort(&mut self.members) {
-            Ok(()) => self.give_back(Sequence::ZERO),
+            Ok(()) => {
+                self.members.iter_mut().for_each(|member| member.partition.unpin());
+                self.give_back(Sequence::ZERO);
+            }
             Err(broken) => self.break_down(&broken),
         }
     }

@@ -28,6 +28,7 @@ mod exclusive;
 mod executor;
 mod executors;
 mod fetcher;
+mod fetches;
 mod filling;
 mod handle;
 mod holds;
@@ -37,6 +38,7 @@ mod mailbox;
 mod program;
 mod queue;
 mod rendezvous;
+mod request;
 mod shared;
 mod worker;
 

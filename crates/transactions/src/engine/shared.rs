@@ -8,38 +8,23 @@ use parking_lot::{Mutex, RwLock};
 use thermocline_durability::log::Batch;
 use thermocline_machine::Clock;
 use thermocline_machine::ids::{Micros, PartitionId};
-use thermocline_machine::interrupt::Interrupt;
 use thermocline_tables::partition::{FetchedRow, Head, Member};
 use thermocline_tables::table::{Charge, HeapSize, Working};
-use thermocline_types::{Class, Error, Result, Value};
+use thermocline_types::{Class, Error, Result};
 
 use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Call, Ran, budget_of};
-use super::fetcher::{Fetched, Fetches};
+use super::fetches::{Fetched, Fetches, RESTARTS_MAX, Reading, Waiting};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
-use super::mailbox::{Delivery, Stopped, Ticket};
+use super::mailbox::{Delivery, Stopped};
 use super::program::{Journal, Program};
 use super::queue::Queue;
 use super::rendezvous::{Purpose, Rendezvous};
+use super::request::Request;
 
 /// Number of times that a transaction is run again with further partitions before it gets all.
 pub const WIDENED_MAX: usize = 4;
-
-/// A transaction requested by a client.
-pub struct Request<P: Program + ?Sized> {
-    pub program: Arc<P>,
-    pub arguments: Box<[Value]>,
-    pub ticket: Ticket<P::Outcome>,
-    /// Its interrupt; `None` if it cannot be stopped.
-    pub interrupt: Option<Arc<Interrupt>>,
-}
-
-impl<P: Program + ?Sized> HeapSize for Request<P> {
-    fn heap_bytes(&self) -> usize {
-        self.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum()
-    }
-}
 
 impl<P: Program + ?Sized> HeapSize for Item<P> {
     fn heap_bytes(&self) -> usize {
@@ -273,20 +258,40 @@ impl<P: Program + ?Sized> Shared<P> {
 
     /// Runs a request over these partitions, given in ascending order.
     pub fn request_over(self: &Arc<Self>, partitions: &[u32], request: Request<P>) {
-        let heap_bytes = request.heap_bytes();
+        self.request_over_fetched(partitions, Waiting { request, restarts: 0 }, Vec::new());
+    }
+
+    /// [`Shared::request_over`] for a transaction that has waited for these evicted rows.
+    pub fn request_over_fetched(
+        self: &Arc<Self>,
+        partitions: &[u32],
+        Waiting { request, restarts }: Waiting<P>,
+        mut fetched: Vec<(PartitionId, Vec<FetchedRow>)>,
+    ) {
+        let rows_bytes: usize = fetched.iter().flat_map(|(_, rows)| rows).map(FetchedRow::bytes).sum();
+        let heap_bytes = request.heap_bytes() + rows_bytes;
         let Request { program, arguments, ticket, interrupt } = request;
         // It is refused with a specific reason, so the ticket must survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let inner = Arc::clone(&ticket);
         // The queues belong to the engine, and would keep it alive for ever.
-        let (shared, clock) = (Arc::downgrade(self), self.clock.clone());
+        let (shared, clock, over) = (Arc::downgrade(self), self.clock.clone(), partitions.to_vec());
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
+            let back = fetched.drain(..).try_for_each(|(id, rows)| {
+                let of = members.iter_mut().find(|member| member.partition.id() == id);
+                of.map_or(Ok(()), |member| member.partition.bring_back_fetched(rows))
+            });
+            if let Err(error) = back {
+                members.iter_mut().for_each(|member| member.partition.unpin());
+                return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(error))));
+            }
             let begun = clock.now();
             let (of_call, given) = (&*program, &*arguments);
-            let call = Call { head, program: of_call, arguments: given, interrupt: interrupt.as_ref(), waits: false };
+            let waits = restarts < RESTARTS_MAX;
+            let call = Call { head, program: of_call, arguments: given, interrupt: interrupt.as_ref(), waits };
             let ran = executor::run_all(members, call, batch, Some(results));
             if let Some(interrupt) = &interrupt {
                 interrupt.add_held(clock.since(begun));
@@ -303,8 +308,20 @@ impl<P: Program + ?Sized> Shared<P> {
                     }
                     _ => Err(Error::internal("a transaction over all partitions needs another one")),
                 },
-                // Rows of several partitions are brought back at once.
-                Ran::Evicted => Err(Error::internal("a transaction over partitions that waits for rows")),
+                Ran::Evicted => {
+                    let rows = members.iter_mut().map(|member| Ok((member.partition.id(), member.partition.wanted()?)));
+                    let (rows, Some(ticket)) = (rows.collect(), inner.lock().take()) else { return Ok(None) };
+                    return match (rows, shared.upgrade()) {
+                        (Ok(rows), Some(shared)) => {
+                            let request = Request { program, arguments, ticket, interrupt };
+                            let waiting = Waiting { request, restarts: restarts + 1 };
+                            shared.fetches.push(Reading::Over(over, rows, waiting));
+                            Ok(None)
+                        }
+                        (Err(error), _) => Ok(ticket.answer(Err(error))),
+                        (Ok(_), None) => Err(Error::internal("a transaction of an engine that is gone")),
+                    };
+                }
                 Ran::Broken(error) => {
                     if let Some(ticket) = inner.lock().take() {
                         ticket.refuse(error.clone());

@@ -14,12 +14,13 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetcher::{Fetch, Fetched, Followers, Reading, Waiting};
+use super::fetches::{Fetch, Fetched, Followers, RESTARTS_MAX, Reading, Waiting};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
 use super::rendezvous::{Arrival, Rendezvous};
-use super::shared::{Item, Job, JobPlace, Request, Shared};
+use super::request::Request;
+use super::shared::{Item, Job, JobPlace, Shared};
 
 /// Bytes of records or results after which a partition hands them over.
 const BATCH_BYTES: usize = 1 << 20;
@@ -31,8 +32,6 @@ const COMPACT_ROWS_IDLE: usize = 256;
 const RELOCATE_EVERY: Duration = Duration::from_millis(10);
 /// Longest time that a partition spends on that while requests wait.
 const RELIEVE_MAX: Duration = Duration::from_millis(1);
-/// Times that a transaction is undone for evicted rows before it reads them where it runs.
-const RESTARTS_MAX: u32 = 8;
 /// How long partitions that have met stay together before requests for a single one have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
@@ -315,7 +314,7 @@ impl<P: Program + ?Sized> Worker<P> {
         let Some(member) = &mut self.executor.member else { return false };
         let (partition, clock) = (&mut member.partition, &self.shared.clock);
         let begun = clock.now();
-        if begun >= self.relocate_at {
+        if begun >= self.relocate_at && !partition.is_relocating() {
             let sparse = partition.begin_relocation();
             if sparse.is_empty() {
                 self.relocate_at = clock.after(RELOCATE_EVERY);

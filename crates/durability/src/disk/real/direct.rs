@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thermocline_types::{Error, Result};
 
@@ -34,29 +34,29 @@ pub(super) struct DirectFile {
 impl DirectFile {
     /// Creates a file. Where the file system does not support it, the page cache is used.
     pub fn create(path: PathBuf) -> Result<Self> {
-        let created = open_direct(OpenOptions::new().write(true).create_new(true), &path);
+        let mut created = open_direct(OpenOptions::new().write(true).create_new(true), &path);
+        if matches!(&created, Err(error) if error.kind() == ErrorKind::InvalidInput) {
+            // It may have been created nevertheless.
+            created = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        }
         created
             .map(|file| Self { file, path: path.clone(), appended: 0 })
             .map_err(|error| failed("create", &path, &error))
     }
 
-    /// Opens a file for reading.
+    /// Opens a file for reading, in the same way.
     pub fn open(path: PathBuf) -> Result<Self> {
-        let opened = open_direct(OpenOptions::new().read(true), &path);
+        let mut opened = open_direct(OpenOptions::new().read(true), &path);
+        if matches!(&opened, Err(error) if error.kind() == ErrorKind::InvalidInput) {
+            opened = File::open(&path);
+        }
         opened.map(|file| Self { file, path: path.clone(), appended: 0 }).map_err(|error| failed("open", &path, &error))
     }
 }
 
-/// Opens a file with `O_DIRECT`, or without where that is not supported.
-fn open_direct(options: &mut OpenOptions, path: &std::path::Path) -> std::io::Result<File> {
-    match options.custom_flags(libc::O_DIRECT).open(path) {
-        Err(error) if error.kind() == ErrorKind::InvalidInput => {
-            // The file may have been created nevertheless.
-            let mut again = options.custom_flags(0).clone();
-            again.create_new(false).create(true).open(path)
-        }
-        opened => opened,
-    }
+/// Opens a file with `O_DIRECT`; `InvalidInput` where the file system does not support it.
+fn open_direct(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.custom_flags(libc::O_DIRECT).open(path)
 }
 
 /// Calls `transfer` with aligned memory of this many bytes.

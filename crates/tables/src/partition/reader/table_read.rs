@@ -131,7 +131,9 @@ pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &In
                 if step == ReadStep::Done {
                     return Ok(());
                 }
-                read.hand_on(chosen)?;
+                if let Some((layouts, blocks)) = chosen {
+                    blocks.iter().try_for_each(|block| read.hand_on(&layouts, block))?;
+                }
                 blocks = to_read.into_iter().map(|read| read()).collect::<Result<_>>()?;
             }
         }
@@ -235,13 +237,13 @@ impl TableRead {
         Ok(stepped)
     }
 
-    /// Hands on the rows of blocks that a step has chosen. The partition goes on meanwhile.
+    /// Hands on the rows of a block that a step has chosen. The partition goes on meanwhile.
     ///
     /// # Errors
     /// If the sink refuses one, or it is not what was written: reading has failed then.
-    pub fn hand_on(&mut self, chosen: Option<(BlockLayouts, Vec<BlockRows>)>) -> Result<()> {
-        let (Some(sink), Some((layouts, blocks))) = (&mut self.sink, chosen) else { return Ok(()) };
-        let handed = blocks.iter().try_for_each(|block| layouts.each_chosen(block, &mut |_, row| sink.row(row)));
+    pub fn hand_on(&mut self, layouts: &BlockLayouts, block: &BlockRows) -> Result<()> {
+        let Some(sink) = &mut self.sink else { return Ok(()) };
+        let handed = layouts.each_chosen(block, &mut |_, row| sink.row(row));
         if let Err(error) = &handed {
             self.fail(error.clone());
         }

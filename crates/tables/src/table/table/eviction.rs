@@ -12,7 +12,7 @@ use crate::table::locator::{BlockNumber, BlockPlace};
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
 const WANTED_MAX: usize = 100_000;
-/// Bytes of a row up to which further columns of as many bytes always fit.
+/// Bytes of a row in its block up to which further columns of as many bytes always fit.
 const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 
 /// Layout of rows that were evicted before columns were added.
@@ -98,7 +98,9 @@ impl Table {
 
     /// An error unless all evicted rows fit in a slot with the further columns of this layout.
     pub(super) fn check_evicted_fit(&self, layout: &Layout, fill: &Value, blocks: Option<&dyn Blocks>) -> Result<()> {
-        let is_long = fill.heap_bytes() > FITTING_BYTES;
+        // The columns that rows in the oldest blocks get besides.
+        let fills = self.earlier.iter().map(|earlier| earlier.fill.heap_bytes()).sum::<usize>() + fill.heap_bytes();
+        let is_long = fills > FITTING_BYTES;
         let Some(blocks) = blocks.filter(|blocks| is_long || blocks.has_longer(self.id(), FITTING_BYTES)) else {
             return Ok(());
         };
@@ -246,10 +248,10 @@ impl Table {
     ///
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
-    pub fn bring_back(&mut self, id: TupleId, image: &[u8]) -> Result<BlockPlace> {
+    pub fn bring_back(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<BlockPlace> {
         let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
         let image = self.current_image(place.block, image)?;
-        let item = self.store(id, &image, Growth::Asked)?;
+        let item = self.store(id, &image, growth)?;
         if let Some(building) = &mut self.building {
             building.bring_back(id, Row::new(&self.layout, &image), &self.budget);
         }
@@ -261,27 +263,25 @@ impl Table {
         Ok(place)
     }
 
-    /// Removes an evicted row, with the image that its block has, and returns where it was. Takes no memory.
+    /// Removes an evicted row that has this image in the table's layout. Takes no memory.
     ///
     /// # Errors
-    /// If the row is not evicted, or the image is none of this table.
-    pub(crate) fn remove_evicted(&mut self, id: TupleId, image: &[u8]) -> Result<BlockPlace> {
-        let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
-        let image = self.current_image(place.block, image)?;
+    /// If the image gives no keys.
+    pub(crate) fn remove_evicted(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
         let mut keys = std::mem::take(&mut self.scratch.old_keys);
-        let result = self.keys(&image, &mut keys);
+        let result = self.keys(image, &mut keys);
         if result.is_ok() {
             self.remove_keys(id, &mut keys);
         }
         self.scratch.old_keys = keys;
         result?;
         if let Some(building) = &mut self.building {
-            building.remove_evicted(id, Row::new(&self.layout, &image), &self.budget);
+            building.remove_evicted(id, Row::new(&self.layout, image), &self.budget);
         }
         self.leave_block(id);
         self.ids.release(id);
         self.loads.release(id);
-        Ok(place)
+        Ok(())
     }
 
     /// Notes that the image of an evicted row is elsewhere now.

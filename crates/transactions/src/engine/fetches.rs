@@ -1,0 +1,166 @@
+//! Evicted rows that wait for a reader, and the transactions that wait for them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thermocline_machine::ids::PartitionId;
+use thermocline_machine::{EventCount, Wait};
+use thermocline_tables::partition::{FetchedRow, WantedId, WantedRow};
+use thermocline_tables::table::{BlockNumber, BlockReader};
+
+use super::program::Program;
+use super::request::Request;
+
+/// Times that a transaction is undone for evicted rows before it reads them where it runs.
+pub const RESTARTS_MAX: u32 = 8;
+
+/// Evicted rows to be read for a transaction that waits for them.
+pub struct Fetch<P: Program + ?Sized> {
+    pub partition: PartitionId,
+    pub rows: Vec<WantedRow>,
+    pub waiting: Waiting<P>,
+}
+
+/// What a reader does next.
+pub enum Reading<P: Program + ?Sized> {
+    /// Reads rows for a transaction.
+    Rows(Fetch<P>),
+    /// Reads rows for a transaction over these partitions, which runs over them again then.
+    Over(Vec<u32>, Vec<(PartitionId, Vec<WantedRow>)>, Waiting<P>),
+    /// Reads blocks whose rows a partition moves to others.
+    Sparse(PartitionId, Vec<(BlockNumber, BlockReader)>),
+}
+
+/// A transaction whose rows were read.
+pub struct Fetched<P: Program + ?Sized> {
+    pub rows: Vec<FetchedRow>,
+    pub waiting: Waiting<P>,
+}
+
+/// A transaction that was undone because it needs evicted rows.
+pub struct Waiting<P: Program + ?Sized> {
+    pub request: Request<P>,
+    /// Times that it has been undone.
+    pub restarts: u32,
+}
+
+/// Transactions of a partition that need nothing but rows which are being read for another one: they run after it.
+///
+/// ```text
+///  fetch of rows 1 and 2, for A
+///    +-- B needs 1
+///    +-- C needs 2 and 1
+/// ```
+pub struct Followers<P: Program + ?Sized> {
+    /// The first row of the fetch in which each row is read.
+    fetches: BTreeMap<WantedId, WantedId>,
+    /// By that first row.
+    waiting: BTreeMap<WantedId, Vec<Waiting<P>>>,
+}
+
+impl<P: Program + ?Sized> Default for Followers<P> {
+    fn default() -> Self {
+        Self { fetches: BTreeMap::new(), waiting: BTreeMap::new() }
+    }
+}
+
+impl<P: Program + ?Sized> Followers<P> {
+    /// Lets a transaction wait for these rows. Returns it if they have to be read for it.
+    pub fn follow(&mut self, rows: &[WantedId], waiting: Waiting<P>) -> Option<Waiting<P>> {
+        let fetch = rows.first().and_then(|row| self.fetches.get(row).copied());
+        if let Some(fetch) = fetch.filter(|fetch| rows.iter().all(|row| self.fetches.get(row) == Some(fetch))) {
+            self.waiting.entry(fetch).or_default().push(waiting);
+            return None;
+        }
+        if let Some(first) = rows.first() {
+            for row in rows {
+                self.fetches.entry(*row).or_insert(*first);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// The transactions that have waited for a fetch of these rows.
+    pub fn fetched(&mut self, rows: &[FetchedRow]) -> Vec<Waiting<P>> {
+        let Some(first) = rows.first().map(FetchedRow::wanted_id) else { return Vec::new() };
+        for row in rows {
+            if self.fetches.get(&row.wanted_id()) == Some(&first) {
+                self.fetches.remove(&row.wanted_id());
+            }
+        }
+        self.waiting.remove(&first).unwrap_or_default()
+    }
+
+    /// All transactions that wait.
+    pub fn take(&mut self) -> impl Iterator<Item = Waiting<P>> {
+        self.fetches.clear();
+        std::mem::take(&mut self.waiting).into_values().flatten()
+    }
+}
+
+/// Fetches that wait for a reader.
+pub struct Fetches<P: Program + ?Sized> {
+    state: Mutex<State<P>>,
+}
+
+struct State<P: Program + ?Sized> {
+    waiting: VecDeque<Reading<P>>,
+    /// Events of the readers that have nothing to do.
+    idle: Vec<Arc<EventCount>>,
+    is_closed: bool,
+}
+
+impl<P: Program + ?Sized> Default for Fetches<P> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { waiting: VecDeque::new(), idle: Vec::new(), is_closed: false }) }
+    }
+}
+
+/// What a reader finds.
+pub(super) enum Next<P: Program + ?Sized> {
+    Read(Reading<P>),
+    Nothing(Wait),
+    Closed,
+}
+
+impl<P: Program + ?Sized> Fetches<P> {
+    /// Adds something to read, and wakes one reader.
+    pub fn push(&self, reading: Reading<P>) {
+        let mut state = self.state.lock();
+        state.waiting.push_back(reading);
+        let idle = state.idle.pop();
+        drop(state);
+        if let Some(idle) = idle {
+            idle.advance();
+        }
+    }
+
+    /// Whether nothing waits for a reader.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().waiting.is_empty()
+    }
+
+    /// What to read next, or the event to wait for, which is advanced when there is something.
+    pub(super) fn pop(&self, event: &Arc<EventCount>) -> Next<P> {
+        let seen = event.seen();
+        let mut state = self.state.lock();
+        match state.waiting.pop_front() {
+            Some(reading) => Next::Read(reading),
+            None if state.is_closed => Next::Closed,
+            None => {
+                if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, event)) {
+                    state.idle.push(Arc::clone(event));
+                }
+                Next::Nothing(Wait::new(event, seen))
+            }
+        }
+    }
+
+    /// Ends the readers once nothing waits for them.
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.idle.drain(..).for_each(|idle| idle.advance());
+    }
+}
