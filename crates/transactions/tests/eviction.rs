@@ -314,6 +314,27 @@ fn a_session_makes_room_for_its_rows() {
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) = 1000", &[])), 3000);
 }
 
+/// Rows larger than a block, of which few fit in memory.
+#[test]
+fn rows_larger_than_a_block() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    for k in 0..600 {
+        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(100_000, k)]);
+    }
+    assert!(block_bytes(&disk) > 30 << 20, "{} bytes in blocks", block_bytes(&disk));
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) = 100000", &[])), 600);
+    run(&mut session, "UPDATE t SET v = 'short' WHERE k = 7", &[]);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) = 100000", &[])), 599);
+    database.snapshot().unwrap();
+    drop(session);
+    drop(database);
+    let database = open(&disk, LIMIT);
+    assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t WHERE length(v) = 100000", &[])), 599);
+}
+
 /// A limit that is lowered at run time holds soon, although nothing else happens.
 #[test]
 fn a_lower_limit_evicts_at_once() {

@@ -100,7 +100,7 @@ pub(crate) fn find_rows<'a>(
 
 /// Evicted rows of a table from which on a scan reads them where they are instead of bringing them back. It holds its
 /// partition for longer then than if it waited elsewhere, but needs no memory for them.
-const IN_PLACE_ROWS_MIN: usize = 1024;
+const IN_PLACE_ROWS_MIN: usize = 64;
 
 /// Calls `each` for the matching rows of one step. Reads ahead for the next.
 fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Each<'_>) -> Result<bool> {

@@ -113,6 +113,9 @@ impl ScanFrontier {
                 match table.block_place(id) {
                     Some(place) => {
                         blocks.insert(place.block);
+                        if blocks.len() >= count {
+                            return Ok(blocks.into_iter().collect());
+                        }
                     }
                     None => {
                         self.take_put_off(id);
@@ -120,7 +123,7 @@ impl ScanFrontier {
                     }
                 }
             }
-            if blocks.len() >= count || looks >= LOOKS_MAX {
+            if looks >= LOOKS_MAX {
                 return Ok(blocks.into_iter().collect());
             }
             self.resumed_at += 1;

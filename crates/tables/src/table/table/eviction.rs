@@ -295,8 +295,8 @@ impl Table {
     }
 }
 
-/// Blocks that are kept to read further rows of them.
-const RECENT_BLOCKS: usize = 32;
+/// Bytes of blocks that are kept to read further rows of them.
+const RECENT_BYTES: usize = 2 << 20;
 
 /// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon after
 /// the other.
@@ -321,10 +321,15 @@ impl<'a> EvictedRows<'a> {
     pub fn visit(&mut self, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let place = self.table.block_place(id).ok_or_else(|| self.table.no_row(id))?;
         if !self.recent.iter().any(|block| block.block() == place.block) {
-            if self.recent.len() == RECENT_BLOCKS {
-                self.recent.pop_front();
-            }
-            self.recent.push_back(self.blocks.block_reader(place.block)?()?);
+            let block = self.blocks.block_reader(place.block)?()?;
+            let mut bytes = block.memory_bytes();
+            let fit = |older: &&BlockRows| {
+                bytes += older.memory_bytes();
+                bytes <= RECENT_BYTES
+            };
+            let kept = self.recent.iter().rev().take_while(fit).count();
+            self.recent.drain(..self.recent.len() - kept);
+            self.recent.push_back(block);
         }
         let block = self.recent.iter().rev().find(|block| block.block() == place.block);
         let image = block.and_then(|block| block.image(place.offset)).ok_or_else(|| self.table.no_row(id))?;
