@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,16 @@ PARTITION_SIZE = 16 << 20
 
 class Failure(Exception):
     """An error that its message explains."""
+
+
+def run_program(main):
+    """Runs a program's `main`; a failure, or Ctrl-C, ends the process."""
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"error: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import install
 import oltp_report
 import oltp_servers
-from common import Failure, open_folder, positive
+from common import Failure, open_folder, positive, run_program
 from processes import call, running, tail
 
 THERMOCLINE = "thermocline"
@@ -227,9 +227,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"error: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_program(main)

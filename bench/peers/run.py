@@ -26,7 +26,7 @@ import peer_thermocline
 import peer_trino
 import report
 from batch import Batch
-from common import SMALL_SCALE, Failure, Setting, open_folder, positive
+from common import SMALL_SCALE, Failure, Setting, open_folder, positive, run_program
 from results import Results
 
 PEERS = {peer.NAME: peer for peer in (peer_thermocline, peer_duckdb, peer_trino, peer_liquidcache, peer_datafusion)}
@@ -204,9 +204,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"error: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_program(main)

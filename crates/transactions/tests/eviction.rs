@@ -54,6 +54,19 @@ fn fill(session: &mut RowSession, table: &str, rows: i64) {
     }
 }
 
+/// Makes a table `t` of rows of 1 KB in groups.
+fn fill_groups(session: &mut RowSession, rows: i64, group: impl Fn(i64) -> i64) {
+    create_groups(session);
+    for k in 0..rows {
+        run(session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(group(k)), text(1000, k)]);
+    }
+}
+
+fn create_groups(session: &mut RowSession) {
+    let columns = "k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL";
+    run(session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
+}
+
 /// Bytes of the blocks' files.
 fn block_bytes(disk: &SimulatedDisk) -> u64 {
     let names = disk.list().unwrap();
@@ -75,11 +88,7 @@ fn a_table_larger_than_memory_is_what_a_map_is() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let database = open(&disk, LIMIT);
     let mut session = database.session();
-    run(
-        &mut session,
-        "CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL) PARTITION BY (k)",
-        &[],
-    );
+    create_groups(&mut session);
     run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
     let mut model: BTreeMap<i64, (i64, Value)> = BTreeMap::new();
     let mut rng = StdRng::seed_from_u64(7);
@@ -156,8 +165,8 @@ fn a_table_larger_than_memory_is_what_a_map_is() {
     }
 }
 
-/// A session changes rows, then reads more than memory holds: what it has changed stays until it is over, and can be changed
-/// back.
+/// A session changes rows, then reads more than memory holds: what it has changed stays until it is over, and can be
+/// changed back.
 #[test]
 fn rows_that_a_transaction_has_changed_stay() {
     let disk = SimulatedDisk::new(1, Faults::default());
@@ -207,15 +216,8 @@ fn others_run_while_rows_are_read_in(partitions: u16, most: usize) {
     let settings = Settings { memory_bytes_max: LIMIT, eviction, partitions, seed: 1, ..Settings::default() };
     let database = RowEngine::open(Arc::new(gated), settings).unwrap();
     let mut session = database.session();
-    run(
-        &mut session,
-        "CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL) PARTITION BY (k)",
-        &[],
-    );
+    fill_groups(&mut session, 30_000, |k| k / 300);
     run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
-    for k in 0..30_000 {
-        run(&mut session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(k / 300), text(1000, k)]);
-    }
     wait_for_memory(&database, LIMIT);
     reads.store(0, Ordering::SeqCst);
     open.store(false, Ordering::SeqCst);
@@ -348,8 +350,8 @@ fn a_lower_limit_evicts_at_once() {
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) = 1000", &[])), 40_000);
 }
 
-/// Statements that scan a table larger than memory read its evicted rows where they are; of those that they change, each
-/// comes back.
+/// Statements that scan a table larger than memory read its evicted rows where they are; of those that they change,
+/// each comes back.
 #[test]
 fn scans_leave_evicted_rows_where_they_are() {
     let disk = SimulatedDisk::new(1, Faults::default());
@@ -359,16 +361,8 @@ fn scans_leave_evicted_rows_where_they_are() {
     for k in 0..26 {
         run(&mut session, "INSERT INTO names VALUES ($1, $2)", &[Value::Int(k), text(1, k)]);
     }
-    run(
-        &mut session,
-        "CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL) PARTITION BY (k)",
-        &[],
-    );
-    let mut model = BTreeMap::new();
-    for k in 0..50_000 {
-        run(&mut session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(k % 1000), text(1000, k)]);
-        model.insert(k, (k % 1000, 1000));
-    }
+    fill_groups(&mut session, 50_000, |k| k % 1000);
+    let mut model: BTreeMap<i64, (i64, i64)> = (0..50_000).map(|k| (k, (k % 1000, 1000))).collect();
     wait_for_memory(&database, LIMIT);
     let returned = |session: &mut RowSession| -> u64 {
         let statistics = session.statistics().unwrap();
@@ -426,8 +420,8 @@ fn scans_leave_evicted_rows_where_they_are() {
     wait_for_memory(&database, LIMIT);
 }
 
-/// Rows that come and go leave holes in blocks. What is left of sparse ones moves, so that files keep to twice the bytes of
-/// the rows in them.
+/// Rows that come and go leave holes in blocks. What is left of sparse ones moves, so that files keep to twice the
+/// bytes of the rows in them.
 #[test]
 fn files_of_blocks_do_not_grow() {
     let disk = SimulatedDisk::new(1, Faults::default());

@@ -1,5 +1,5 @@
-//! Clients of other databases for YCSB: the rows, keys and mixes of `thermocline bench ycsb`, one call at a time on each
-//! of many connections.
+//! Clients of other databases for YCSB: the rows, keys and mixes of `thermocline bench ycsb`, one call at a time on
+//! each of many connections.
 //!
 //! ```text
 //! YcsbCalls --Call--> drive: one thread a connection --Connection--> MariaDB, PostgreSQL, memcached

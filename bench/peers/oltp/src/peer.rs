@@ -51,8 +51,8 @@ pub trait Peer: Sync {
     /// If the server cannot.
     fn settle(&self) -> Result<(), Failure>;
 
-    /// Fills a cache in front of the database, right after the load. `draw` gives keys of a table of this many rows, the
-    /// hot ones more often. Nothing to do without a cache.
+    /// Fills a cache in front of the database, right after the load. `draw` gives keys of a table of this many rows,
+    /// the hot ones more often. Nothing to do without a cache.
     ///
     /// # Errors
     /// If the cache does not answer.

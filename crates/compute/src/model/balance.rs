@@ -25,8 +25,8 @@ struct Balanced {
 /// Chooses a route for each partition, by its position among the options.
 ///
 /// Every partition is first given the option with one number, or its last; the best
-/// number is kept, the first unless another gains [`GAIN_MIN`]. Then partitions move one by one while that lets all be done
-/// sooner: a storage that is busier than this side hands over some of its partitions, and the other way round.
+/// number is kept, the first unless another gains [`GAIN_MIN`]. Then partitions move one by one while that lets all be
+/// done sooner: a storage that is busier than this side hands over some of its partitions, and the other way round.
 ///
 /// O(partitions x options) per pass.
 pub(crate) fn balance(empty: &Load, partitions: &[Options]) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! Blocks of evicted rows on a disk (Anti-Caching 2013, sections 3.1 and 3.2).
 //!
 //! ```text
-//! BlockBuilder: rows of one table --put--> BlockStore: segments of blocks --read--> the record of one row, or all of a block
+//! BlockBuilder: rows of one table --put--> BlockStore: segments of blocks --read--> one row, or a block
 //!                                               ^  |
 //!                                               |  +-- segments whose rows are all gone are removed
 //!                       release: a row has left +

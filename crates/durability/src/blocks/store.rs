@@ -51,8 +51,8 @@ impl Default for BlockStoreSettings {
 ///                 read, release                             read, release
 /// ```
 ///
-/// A block is read from memory until it is [written](BlockWrites). One that could not be written stays there, and goes to
-/// another segment before any further block is put.
+/// A block is read from memory until it is [written](BlockWrites). One that could not be written stays there, and goes
+/// to another segment before any further block is put.
 ///
 /// Invariants: every block has at least one row that has not left it; a segment that is not open has at least one
 /// block; no byte of a segment changes after it was appended.
@@ -75,6 +75,9 @@ pub struct BlockStore {
     /// Bytes of all segments, and of the rows that have not left them.
     file_bytes: u64,
     live_bytes: u64,
+    /// Rows that have not left, and bytes of their blocks.
+    rows: u64,
+    block_bytes: u64,
     /// Blocks that cannot be read.
     aside: BTreeSet<BlockNumber>,
     written_bytes: u64,
@@ -141,6 +144,8 @@ impl BlockStore {
             next_segment: 1,
             file_bytes: 0,
             live_bytes: 0,
+            rows: 0,
+            block_bytes: 0,
             aside: BTreeSet::new(),
             written_bytes: 0,
             traffic: Arc::default(),
@@ -182,6 +187,7 @@ impl BlockStore {
         }
         self.forget_written();
         while let Some((number, failed)) = self.first_failed() {
+            failed.retry();
             let (segment, at) = self.append(&failed, true)?;
             self.pending.remove(&number);
             let Some(block) = self.blocks.get_mut(&number) else { continue };
@@ -204,10 +210,13 @@ impl BlockStore {
         self.enter_segment(segment, number, block.live_bytes());
         self.next_block += 1;
         self.written_bytes += u64::from(bytes);
+        self.block_bytes += u64::from(bytes);
+        self.rows += u64::from(rows);
         Ok(())
     }
 
-    /// Appends a block to the open segment; waits until it is written if `waits`. Returns the segment and the place there.
+    /// Appends a block to the open segment; waits until it is written if `waits`. Returns the segment and the place
+    /// there.
     fn append(&mut self, block: &Arc<PendingBlock>, waits: bool) -> Result<(u64, u64)> {
         let open = match self.open.take() {
             Some(open) if open.file.error().is_none() => open,
@@ -247,10 +256,10 @@ impl BlockStore {
         self.charge.set(self.pending.values().map(|block| block.bytes.capacity()).sum());
     }
 
-    /// The first block that could not be written, with its bytes again.
+    /// The first block that could not be written.
     fn first_failed(&self) -> Option<(BlockNumber, Arc<PendingBlock>)> {
         let (number, failed) = self.pending.iter().find(|(_, block)| block.has_failed())?;
-        Some((*number, PendingBlock::new(failed.bytes.clone())))
+        Some((*number, Arc::clone(failed)))
     }
 
     fn open_segment(&mut self) -> Result<Open> {
@@ -336,14 +345,17 @@ impl BlockStore {
     pub fn release(&mut self, number: BlockNumber) -> Result<()> {
         let Some(block) = self.blocks.get_mut(&number) else { return Ok(()) };
         block.rows -= 1;
-        let (segment, row_bytes, is_left) = (block.segment, u64::from(block.row_bytes), block.rows == 0);
-        if !is_left {
+        self.rows -= 1;
+        let Block { segment, bytes, rows, row_bytes, .. } = *block;
+        let row_bytes = u64::from(row_bytes);
+        if rows > 0 {
             self.live_bytes -= row_bytes;
             if let Some(segment) = self.segments.get_mut(&segment) {
                 segment.live_bytes -= row_bytes;
             }
             return Ok(());
         }
+        self.block_bytes -= u64::from(bytes);
         self.blocks.remove(&number);
         self.aside.remove(&number);
         if self.pending.remove(&number).is_some() {
@@ -449,16 +461,12 @@ impl Block {
 }
 
 impl Blocks for BlockStore {
-    fn put(
-        &mut self,
-        table: TableId,
-        rows: &mut dyn Iterator<Item = (TupleId, &[u8])>,
-    ) -> Result<(BlockNumber, Vec<u32>)> {
-        let mut block = self.begin(table)?;
-        let number = block.number();
-        let offsets = rows.map(|(tuple, image)| block.push(tuple, image)).collect();
-        BlockStore::put(self, block)?;
-        Ok((number, offsets))
+    fn put(&mut self, table: TableId, rows: &mut dyn Iterator<Item = (TupleId, &[u8])>) -> Result<Vec<BlockPlace>> {
+        let mut builder = self.begin(table)?;
+        let block = builder.number();
+        let places = rows.map(|(tuple, image)| BlockPlace { block, offset: builder.push(tuple, image) }).collect();
+        BlockStore::put(self, builder)?;
+        Ok(places)
     }
 
     fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -532,8 +540,8 @@ impl Blocks for BlockStore {
         BlockStatistics {
             segments: self.segments.len() as u64,
             blocks: self.blocks.len() as u64,
-            rows: self.blocks.values().map(|block| u64::from(block.rows)).sum(),
-            block_bytes: self.blocks.values().map(|block| u64::from(block.bytes)).sum(),
+            rows: self.rows,
+            block_bytes: self.block_bytes,
             file_bytes: self.file_bytes,
             written_total: self.next_block.into(),
             written_bytes_total: self.written_bytes,

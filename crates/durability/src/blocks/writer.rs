@@ -37,6 +37,11 @@ impl PendingBlock {
         Arc::new(Self { bytes, state: AtomicU8::new(WAITS) })
     }
 
+    /// Lets it be written to another file.
+    pub fn retry(&self) {
+        self.state.store(WAITS, Ordering::Release);
+    }
+
     /// Whether its file has it.
     pub fn is_written(&self) -> bool {
         self.state.load(Ordering::Acquire) == WRITTEN

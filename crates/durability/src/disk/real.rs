@@ -83,7 +83,7 @@ impl Disk for RealDisk {
         let path = self.file(name)?;
         // Not in append mode: that ignores the position at which room is made.
         match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path, appended: 0, end: 0 })),
+            Ok(file) => Ok(Box::new(RealFile::new(file, path))),
             Err(error) => Err(failed("create", &path, &error)),
         }
     }
@@ -91,7 +91,7 @@ impl Disk for RealDisk {
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
         let path = self.file(name)?;
         match File::open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path, appended: 0, end: 0 })),
+            Ok(file) => Ok(Box::new(RealFile::new(file, path))),
             Err(error) => Err(failed("open", &path, &error)),
         }
     }
@@ -149,6 +149,13 @@ struct RealFile {
     appended: u64,
     /// End of the file, including room.
     end: u64,
+}
+
+impl RealFile {
+    /// A file at its beginning.
+    const fn new(file: File, path: PathBuf) -> Self {
+        Self { file, path, appended: 0, end: 0 }
+    }
 }
 
 /// Zeros written at once.

@@ -80,8 +80,8 @@ impl Parts {
 }
 
 impl<X: Execute> Rebuild<X> {
-    /// Empty partitions, as many as the database has. The budget should refuse nothing: [`Budget::unlimited`] if all that
-    /// was committed fits into memory, [`Budget::lenient`] where rows [are evicted](Self::with_blocks).
+    /// Empty partitions, as many as the database has. The budget should refuse nothing: [`Budget::unlimited`] if all
+    /// that was committed fits into memory, [`Budget::lenient`] where rows [are evicted](Self::with_blocks).
     pub fn new(identity: Identity, budget: &Arc<Budget>, undo_bytes_max: usize, seed: u64, execute: X) -> Self {
         let count = u32::from(identity.partitions);
         let members = (0..identity.partitions)

@@ -235,8 +235,8 @@ impl Copier {
         Ok(Step::Done)
     }
 
-    /// Reads the blocks that the last step wanted, and copies the rows that it has chosen from those read before. Not in the
-    /// partition's thread, which goes on meanwhile.
+    /// Reads the blocks that the last step wanted, and copies the rows that it has chosen from those read before. Not
+    /// in the partition's thread, which goes on meanwhile.
     ///
     /// # Errors
     /// If a block cannot be read, or is not what was written.
@@ -312,16 +312,13 @@ impl State {
         let Some(mut copy) = self.tables.pop_front() else { return Ok(()) };
         let (id, table) = (copy.table, partition.table(copy.table)?);
         let mut live = Vec::new();
-        let blocks = copy.uncopied.blocks(table, BLOCKS_AT_ONCE, &mut |row| {
+        let wanted = copy.uncopied.block_readers((table, partition.blocks()), BLOCKS_AT_ONCE, &mut |row| {
             live.push(row);
             Ok(())
         });
         self.tables.push_front(copy);
         live.into_iter().try_for_each(|row| table.image(row).map(|image| self.copy(id, row, image)))?;
-        for block in blocks? {
-            let blocks = partition.blocks().ok_or_else(|| Error::internal("evicted rows without blocks"))?;
-            self.blocks.wanted.push(blocks.block_reader(block)?);
-        }
+        self.blocks.wanted = wanted?;
         Ok(())
     }
 

@@ -101,8 +101,8 @@ impl Partition {
         self.blocks.as_deref()
     }
 
-    /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can be
-    /// evicted now. Between transactions only.
+    /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
+    /// be evicted now. Between transactions only.
     ///
     /// The table with the most bytes in memory is first. At most `looks_max` rows of each are looked at.
     ///
@@ -124,8 +124,8 @@ impl Partition {
         Ok(0)
     }
 
-    /// Brings back the rows that a transaction has needed since the last call, evicting others where memory is full. They
-    /// and the rows that it has changed stay until [`Partition::unpin`].
+    /// Brings back the rows that a transaction has needed since the last call, evicting others where memory is full.
+    /// They and the rows that it has changed stay until [`Partition::unpin`].
     ///
     /// # Errors
     /// If a row cannot be read, or has no room in memory although nothing else can be evicted: it stays where it is.
@@ -141,8 +141,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Keeps the rows that a transaction has changed in memory until [`Partition::unpin`]: an evicted row could not be changed
-    /// back.
+    /// Keeps the rows that a transaction has changed in memory until [`Partition::unpin`]: an evicted row could not be
+    /// changed back.
     ///
     /// # Errors
     /// If it has changed a table that does not exist.
@@ -154,8 +154,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Up to 1024 of the evicted rows that transactions have needed since the last call, to be [fetched](WantedRow::fetch) and [brought
-    /// back](Partition::bring_back_fetched).
+    /// Up to 1024 of the evicted rows that transactions have needed since the last call, and about 4 MiB, to be
+    /// [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched).
     ///
     /// # Errors
     /// If a block does not exist.
@@ -181,30 +181,38 @@ impl Partition {
         Ok(wanted)
     }
 
-    /// Brings back rows that were read, unless they are back already, evicting others where memory is full. They stay until
-    /// [`Partition::unpin`].
+    /// Brings back rows that were read, unless they are back already, evicting others where memory is full. They stay
+    /// until [`Partition::unpin`].
     ///
     /// # Errors
     /// If a row could not be read, or has no room in memory although nothing else can be evicted.
     pub fn bring_back_fetched(&mut self, rows: Vec<FetchedRow>) -> Result<()> {
         self.waits.waited_total += 1;
         for FetchedRow { table, id, place, image } in rows {
-            let here = self.tables.get(table.0 as usize).and_then(Option::as_ref);
             // It may be back, or have gone to another block since, or its table may be gone.
-            if here.and_then(|table| table.block_place(id)) != Some(place) {
+            if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {
                 continue;
             }
             let image = image?;
             self.has_pinned = true;
             self.with_room(|partition| {
-                let Self { tables, blocks, .. } = partition;
-                let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
-                let (Some(table), Some(blocks)) = (table, blocks) else { return Ok(()) };
+                let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
                 table.bring_back(id, &image, Growth::Asked)?;
                 blocks.release(place.block)
             })?;
         }
         Ok(())
+    }
+
+    /// The table of a row, the blocks, and where in them the row is; `None` if it is not evicted.
+    fn evicted(&mut self, table: TableId, id: TupleId) -> Result<Option<(&mut Table, &mut dyn Blocks, BlockPlace)>> {
+        let Self { tables, blocks, .. } = self;
+        let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
+        let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
+            return Ok(None);
+        };
+        let blocks = blocks.as_deref_mut().ok_or_else(|| Error::internal("an evicted row without blocks"))?;
+        Ok(Some((table, blocks, place)))
     }
 
     /// Lets rows that were brought back go again.
@@ -236,13 +244,12 @@ impl Partition {
             if self.compact(COMPACT_ROWS) {
                 continue;
             }
-            for block in 0..ROOM_BLOCKS {
-                if self.evict(BLOCK_BYTES, usize::MAX)? == 0 {
-                    if block == 0 {
-                        return Ok(false);
-                    }
-                    break;
-                }
+            let mut blocks = 0;
+            while blocks < ROOM_BLOCKS && self.evict(BLOCK_BYTES, usize::MAX)? > 0 {
+                blocks += 1;
+            }
+            if blocks == 0 {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -311,9 +318,9 @@ impl Partition {
                 });
                 let (some, behind) = rest.split_at(fits.count());
                 rest = behind;
-                let (block, offsets) = blocks.put(id, &mut some.iter().map(|(id, _, image)| (*id, &**image)))?;
-                for ((id, from, _), offset) in some.iter().zip(offsets) {
-                    table.move_evicted(*id, BlockPlace { block, offset });
+                let places = blocks.put(id, &mut some.iter().map(|(id, _, image)| (*id, &**image)))?;
+                for ((id, from, _), place) in some.iter().zip(places) {
+                    table.move_evicted(*id, place);
                     // All rows have moved, also if a file cannot be removed.
                     released = blocks.release(*from).and(released);
                 }
@@ -327,7 +334,8 @@ impl Partition {
         self.is_relocating
     }
 
-    /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions only.
+    /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions
+    /// only.
     ///
     /// # Errors
     /// As of [`Partition::evict`].
@@ -338,14 +346,9 @@ impl Partition {
 
     /// Brings back a row, if it is evicted.
     pub(super) fn bring_back(&mut self, table: TableId, id: TupleId, growth: Growth) -> Result<()> {
-        let Self { tables, blocks, .. } = self;
-        let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
-        let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
-            return Ok(());
-        };
-        let blocks = blocks.as_mut().ok_or_else(|| Error::internal("an evicted row without blocks"))?;
-        blocks.read(place, id, &mut |image| table.bring_back(id, image, growth).map(|_| ()))?;
         self.has_pinned = true;
+        let Some((table, blocks, place)) = self.evicted(table, id)? else { return Ok(()) };
+        blocks.read(place, id, &mut |image| table.bring_back(id, image, growth).map(drop))?;
         blocks.release(place.block)
     }
 
@@ -370,10 +373,11 @@ impl Partition {
     /// # Errors
     /// If a file of blocks cannot be removed.
     pub(super) fn remove_with(&mut self, table: TableId, id: TupleId, image: &[u8]) -> Result<()> {
-        let place = self.table(table)?.block_place(id);
-        let (Some(place), Some(_)) = (place, &self.blocks) else { return self.table_mut(table)?.restore(id, None) };
-        self.table_mut(table)?.remove_evicted(id, image)?;
-        self.blocks.as_mut().map_or(Ok(()), |blocks| blocks.release(place.block))
+        let Some((table, blocks, place)) = self.evicted(table, id)? else {
+            return self.table_mut(table)?.restore(id, None);
+        };
+        table.remove_evicted(id, image)?;
+        blocks.release(place.block)
     }
 
     /// Forgets the evicted rows of a table that is about to go.
@@ -403,12 +407,12 @@ impl Partition {
 
 /// Evicts these live rows of a table into one block.
 fn evict_rows(table: &mut Table, blocks: &mut dyn Blocks, rows: &[TupleId]) -> Result<()> {
-    let (block, offsets) = {
+    let places = {
         let mut images = rows.iter().filter_map(|id| Some((*id, table.image_of(*id)?)));
         blocks.put(table.definition().id, &mut images)?
     };
-    if offsets.len() != rows.len() {
+    if places.len() != rows.len() {
         return Err(Error::internal("a block without some of its rows"));
     }
-    rows.iter().zip(offsets).try_for_each(|(id, offset)| table.evict(*id, BlockPlace { block, offset }))
+    rows.iter().zip(places).try_for_each(|(id, place)| table.evict(*id, place))
 }

@@ -19,8 +19,8 @@ use crate::table::{IndexFilling, TupleId};
 ///                  more than the limit:  +--> blocks    +-- keys, gathered by add
 /// ```
 ///
-/// Inserting keys one by one would wait for memory at each of them, and rows that were evicted meanwhile would have to be
-/// read: see [`IndexFilling`].
+/// Inserting keys one by one would wait for memory at each of them, and rows that were evicted meanwhile would have to
+/// be read: see [`IndexFilling`].
 #[derive(Debug)]
 pub struct Filling<'a> {
     partition: &'a mut Partition,

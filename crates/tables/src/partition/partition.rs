@@ -122,8 +122,8 @@ impl Partition {
         self.tables.iter_mut().flatten()
     }
 
-    /// Moves up to `rows` rows together, so that memory that deleted rows have left in many places is given back. Returns
-    /// whether there is more to move. Nothing that can be observed changes but [memory](Table::memory).
+    /// Moves up to `rows` rows together, so that memory that deleted rows have left in many places is given back.
+    /// Returns whether there is more to move. Nothing that can be observed changes but [memory](Table::memory).
     pub fn compact(&mut self, rows: usize) -> bool {
         let mut left = rows;
         for table in self.tables_mut() {

@@ -93,15 +93,11 @@ pub struct BlockStatistics {
 
 /// Blocks of one partition's evicted rows (Anti-Caching 2013, section 3.1).
 pub trait Blocks: Debug + Send {
-    /// Writes a block of rows of one table, given by their images. Returns its number, and the place of each row in it.
+    /// Writes a block of rows of one table, given by their images. Returns the place of each row.
     ///
     /// # Errors
     /// If it cannot be written: then there is no such block.
-    fn put(
-        &mut self,
-        table: TableId,
-        rows: &mut dyn Iterator<Item = (TupleId, &[u8])>,
-    ) -> Result<(BlockNumber, Vec<u32>)>;
+    fn put(&mut self, table: TableId, rows: &mut dyn Iterator<Item = (TupleId, &[u8])>) -> Result<Vec<BlockPlace>>;
 
     /// Reads the image of a row, and gives it to `each`.
     ///
@@ -121,8 +117,8 @@ pub trait Blocks: Debug + Send {
     /// If there is no such block.
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader>;
 
-    /// Up to `count` blocks of which little is left, if too much of the files is rows that have left: their rows should go to
-    /// other blocks, so that files can be removed.
+    /// Up to `count` blocks of which little is left, if too much of the files is rows that have left: their rows should
+    /// go to other blocks, so that files can be removed.
     fn sparse(&self, count: usize) -> Vec<BlockNumber>;
 
     /// Mean bytes of a block's rows; 0 if there is no such block.

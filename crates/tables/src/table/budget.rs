@@ -120,8 +120,8 @@ impl Budget {
         Self::new(u64::MAX)
     }
 
-    /// Refuses nothing until the limit is set, for recovery: what was committed has to be somewhere. Rows that can be evicted
-    /// nevertheless leave memory for a limit of `limit` bytes and that reserve.
+    /// Refuses nothing until the limit is set, for recovery: what was committed has to be somewhere. Rows that can be
+    /// evicted nevertheless leave memory for a limit of `limit` bytes and that reserve.
     #[must_use]
     pub fn lenient(limit: u64, reserve: u64) -> Self {
         Self { reserve: AtomicU64::new(reserve), is_strict: AtomicBool::new(false), ..Self::new(limit) }
@@ -167,8 +167,8 @@ impl Budget {
 
     /// Bytes of the limit that are not for tables.
     fn besides_tables(&self) -> u64 {
-        // Running work may use more, so half of the reserve is kept for later needs; all of it where a table that finds no
-        // room has others evicted.
+        // Running work may use more, so half of the reserve is kept for later needs; all of it where a table that finds
+        // no room has others evicted.
         let (working, reserve) = (self.working_total(), self.reserve());
         let kept = if self.is_evicting() { reserve } else { reserve / 2 };
         working.saturating_add(kept).max(reserve)

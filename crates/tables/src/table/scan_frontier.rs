@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use thermocline_types::Result;
+use thermocline_types::{Error, Result};
 
-use super::{BlockNumber, BlockRows, Table, TupleId};
+use super::{BlockNumber, BlockReader, BlockRows, Blocks, Table, TupleId};
 
 /// Rows put off that are looked at for their blocks at a time: less than a millisecond.
 const LOOKS_MAX: usize = 1 << 12;
@@ -13,7 +13,8 @@ const LOOKS_MAX: usize = 1 << 12;
 /// steps between which they change.
 ///
 /// With `cursor` the next id to read and `bound` above all ids when reading began:
-/// - a row below `cursor`, or marked in `done`, has been read if it was there at the beginning, unless it is in `put_off`
+/// - a row below `cursor`, or marked in `done`, has been read if it was there at the beginning, unless it is in
+///   `put_off`
 /// - a row in `put_off` is as it was at the beginning
 /// - an id from `cursor` on that is not marked is as it was at the beginning
 /// - an id from `bound` on was free at the beginning
@@ -92,17 +93,27 @@ impl ScanFrontier {
         self.put_off_rows > 0
     }
 
-    /// Up to `count` blocks with rows that were put off, to be read and [chosen from](Self::choose). Rows that are live by
-    /// now are given to `live` instead. May return none although there are some.
+    /// Reads of up to `count` blocks with rows that were put off, to be [chosen from](Self::choose). Rows that are live
+    /// by now are given to `live` instead. May return none although there are some.
     ///
     /// # Errors
-    /// Those of `live`.
-    pub fn blocks(
+    /// If there are no `blocks`, and those of `live`.
+    pub fn block_readers(
+        &mut self,
+        (table, blocks): (&Table, Option<&dyn Blocks>),
+        count: usize,
+        live: &mut dyn FnMut(TupleId) -> Result<()>,
+    ) -> Result<Vec<BlockReader>> {
+        let blocks = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
+        self.blocks(table, count, live)?.into_iter().map(|block| blocks.block_reader(block)).collect()
+    }
+
+    fn blocks(
         &mut self,
         table: &Table,
         count: usize,
         live: &mut dyn FnMut(TupleId) -> Result<()>,
-    ) -> Result<Vec<BlockNumber>> {
+    ) -> Result<BTreeSet<BlockNumber>> {
         let (mut blocks, mut looks) = (BTreeSet::new(), 0);
         while let Some(word) = self.put_off.get(self.resumed_at).copied() {
             let mut left = word;
@@ -114,7 +125,7 @@ impl ScanFrontier {
                     Some(place) => {
                         blocks.insert(place.block);
                         if blocks.len() >= count {
-                            return Ok(blocks.into_iter().collect());
+                            return Ok(blocks);
                         }
                     }
                     None => {
@@ -124,12 +135,12 @@ impl ScanFrontier {
                 }
             }
             if looks >= LOOKS_MAX {
-                return Ok(blocks.into_iter().collect());
+                return Ok(blocks);
             }
             self.resumed_at += 1;
         }
         self.resumed_at = 0;
-        Ok(blocks.into_iter().collect())
+        Ok(blocks)
     }
 
     /// Chooses the rows of a block that are to be read from it: those put off that are still there.

@@ -221,25 +221,16 @@ impl Loading {
             Stage::Fills(partition) => {
                 let partition = *partition;
                 self.interrupt.check()?;
-                if !self.has_room(partition) {
-                    return self.receive();
+                if let Some(step) = self.try_send(partition)? {
+                    return Ok(step);
                 }
-                if !self.take_memory(partition)? {
-                    return self.wait_for_memory();
-                }
-                self.send(partition)?;
                 self.stage = Stage::Open;
                 Ok(Step::Over(Ok(())))
             }
             Stage::Ends => {
                 self.interrupt.check()?;
                 match self.open.iter().position(|open| open.count > 0) {
-                    Some(partition) if self.has_room(partition) => {
-                        if !self.take_memory(partition)? {
-                            return self.wait_for_memory();
-                        }
-                        self.send(partition)?;
-                    }
+                    Some(partition) => return Ok(self.try_send(partition)?.unwrap_or(Step::Go)),
                     None if self.under_way.is_empty() && self.again.0.is_empty() => {
                         if !self.is_begun {
                             self.stage = Stage::Over;
@@ -294,8 +285,8 @@ impl Loading {
         self.open.get(partition).is_some_and(|open| open.sent < self.portions.under_way)
     }
 
-    /// Charges the open batch of a partition. Returns false if that must wait until earlier batches are inserted, or rows
-    /// are evicted.
+    /// Charges the open batch of a partition. Returns false if that must wait until earlier batches are inserted, or
+    /// rows are evicted.
     fn take_memory(&mut self, partition: usize) -> Result<bool> {
         let Some(open) = self.open.get(partition) else { return Ok(true) };
         let Err(full) = self.charge.grow(2 * open.images.capacity()) else {
@@ -304,20 +295,31 @@ impl Loading {
         };
         let clock = self.handle.clock();
         let since = *self.refused_since.get_or_insert(clock.now());
-        let is_evicting = self.charge.budget().is_some_and(|budget| budget.is_evicting());
-        if is_evicting && (!self.under_way.is_empty() || clock.since(since) < self.portions.retry_for) {
+        if self.is_evicting() && (!self.under_way.is_empty() || clock.since(since) < self.portions.retry_for) {
             return Ok(false);
         }
         Err(Error::OutOfMemory(format!("rows that are being loaded: {full}").into()))
     }
 
-    fn wait_for_memory(&mut self) -> Result<Step<Result<()>>> {
-        if !self.under_way.is_empty() || !self.again.0.is_empty() {
-            return self.receive();
+    /// Sends the rows of a partition, or takes a step of waiting until it can.
+    fn try_send(&mut self, partition: usize) -> Result<Option<Step<Result<()>>>> {
+        if self.has_room(partition) && self.take_memory(partition)? {
+            self.send(partition)?;
+            return Ok(None);
         }
+        if self.under_way.is_empty() && self.again.0.is_empty() {
+            return Ok(Some(self.rest_until(self.handle.clock().after(RETRY_AFTER))));
+        }
+        self.receive().map(Some)
+    }
+
+    fn rest_until(&self, until: Micros) -> Step<Result<()>> {
         let nothing = EventCount::new();
-        let until = self.handle.clock().after(RETRY_AFTER);
-        Ok(Step::Wait(Wait::new(&nothing, nothing.seen()).until(until)))
+        Step::Wait(Wait::new(&nothing, nothing.seen()).until(until))
+    }
+
+    fn is_evicting(&self) -> bool {
+        self.charge.budget().is_some_and(|budget| budget.is_evicting())
     }
 
     /// Sends the rows of a partition, which are charged.
@@ -354,8 +356,7 @@ impl Loading {
         let clock = self.handle.clock().clone();
         if !self.again.0.is_empty() {
             if clock.now() < self.again.1 {
-                let nothing = EventCount::new();
-                return Ok(Step::Wait(Wait::new(&nothing, nothing.seen()).until(self.again.1)));
+                return Ok(self.rest_until(self.again.1));
             }
             std::mem::take(&mut self.again.0).into_iter().try_for_each(|batch| self.submit(batch))?;
             return Ok(Step::Go);
@@ -364,7 +365,7 @@ impl Loading {
             Ok(replies) => replies,
             Err(wait) => return Ok(Step::Wait(wait.until(clock.after(POLL_INTERVAL)))),
         };
-        let is_evicting = self.charge.budget().is_some_and(|budget| budget.is_evicting());
+        let is_evicting = self.is_evicting();
         let mut failed = None;
         for reply in replies {
             let Some(batch) = self.under_way.remove(&reply.tag) else { continue };

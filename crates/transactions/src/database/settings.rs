@@ -55,7 +55,8 @@ pub struct Settings {
     /// Rows that a session's query may read outside of a transaction, by estimate or in fact. A query that would read
     /// more gets [`Error::Unsupported`](thermocline_types::Error::Unsupported), for callers with another engine that
     /// reads a snapshot and holds no partition meanwhile. `None` without such an engine. Queries in transactions and
-    /// procedures have no limit, nor do those of [`RowSession::execute_unbounded`](super::RowSession::execute_unbounded).
+    /// procedures have no limit, nor do those of
+    /// [`RowSession::execute_unbounded`](super::RowSession::execute_unbounded).
     pub query_rows_max: Option<u64>,
     /// Procedures in Rust. Those that the log calls must be there for its replay.
     pub procedures: Vec<Registration>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use thermocline_machine::ids::PartitionId;
-use thermocline_tables::partition::reader::{ReadStep, SharedRead, Stepped};
+use thermocline_tables::partition::reader::{ReadStep, SharedRead};
 use thermocline_tables::table::BlockRows;
 use thermocline_types::{Error, Result};
 
@@ -37,8 +37,8 @@ impl TableReader {
         Self { read: None, blocks: Vec::new() }
     }
 
-    /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that; then reads rows in blocks,
-    /// while the partition goes on. Nothing is read if the partition's queue is full: [`ReadStep::Busy`].
+    /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that; then reads rows in
+    /// blocks, while the partition goes on. Nothing is read if the partition's queue is full: [`ReadStep::Busy`].
     ///
     /// # Errors
     /// If the database has been closed, or the reading fails.
@@ -51,28 +51,17 @@ impl TableReader {
             let blocks = std::mem::take(&mut *given.lock());
             shared.lock().step(&member.partition, ids, blocks)
         });
-        let Stepped { step, chosen, to_read } = match step {
+        let stepped = match step {
             Err(Error::Retry(_)) => {
                 self.blocks = std::mem::take(&mut *blocks.lock());
                 return Ok(ReadStep::Busy);
             }
             step => step??,
         };
-        for (layouts, block) in
-            chosen.iter().flat_map(|(layouts, blocks)| blocks.iter().map(move |block| (layouts, block)))
-        {
-            // Commits of the partition wait for one block at most.
-            read.lock().hand_on(layouts, block)?;
-        }
-        for block in to_read {
-            match block() {
-                Ok(rows) => self.blocks.push(rows),
-                Err(error) => {
-                    read.lock().fail(error.clone());
-                    return Err(error);
-                }
-            }
-        }
+        let step = stepped.step;
+        // Commits of the partition wait for one block at most.
+        let blocks = stepped.read(|layouts, block| read.lock().hand_on(layouts, block));
+        self.blocks = blocks.inspect_err(|error| read.lock().fail(error.clone()))?;
         if step == ReadStep::Done {
             self.read = None;
         }

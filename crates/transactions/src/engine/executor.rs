@@ -81,8 +81,8 @@ impl Executor {
         self.run_interruptible(program, arguments, timestamp, (None, false), None)
     }
 
-    /// [`Executor::run`] with an interrupt, and with a charge for the result. It may end as [`Ran::Evicted`] if it `waits`
-    /// elsewhere for evicted rows; otherwise they are read here.
+    /// [`Executor::run`] with an interrupt, and with a charge for the result. It may end as [`Ran::Evicted`] if it
+    /// `waits` elsewhere for evicted rows; otherwise they are read here.
     pub(super) fn run_interruptible<P: Program + ?Sized>(
         &mut self,
         program: &P,
@@ -117,8 +117,8 @@ pub(super) struct Call<'a, P: ?Sized> {
 /// its result to `results`; without memory for it the transaction fails, which is impossible once its record is
 /// written.
 ///
-/// If it needs evicted rows, it is undone, and run again with the same head when they are back, unless it waits for them
-/// elsewhere; if there is no memory for its changes, others are evicted.
+/// If it needs evicted rows, it is undone, and run again with the same head when they are back, unless it waits for
+/// them elsewhere; if there is no memory for its changes, others are evicted.
 pub(super) fn run_all<P: Program + ?Sized>(
     members: &mut [Member],
     call: Call<'_, P>,
@@ -162,8 +162,8 @@ pub(super) fn bring_back(members: &mut [Member]) -> Result<()> {
         .try_for_each(|(partition, transaction)| partition.bring_back_wanted(transaction))
 }
 
-/// Gives back memory of the tables of these partitions, if it is that which is full and a row can be evicted; says whether
-/// it did. Where rows are not evicted, a transaction is not run again.
+/// Gives back memory of the tables of these partitions, if it is that which is full and a row can be evicted; says
+/// whether it did. Where rows are not evicted, a transaction is not run again.
 pub(super) fn make_room(members: &mut [Member]) -> Result<bool> {
     for member in members {
         let partition = &mut member.partition;

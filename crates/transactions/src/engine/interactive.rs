@@ -185,29 +185,20 @@ impl<P: Program + ?Sized> Interactive<P> {
                     }
                 }
             }
-            Ok(Err(Error::Evicted)) => {
-                let undone = self.undo_to(&marks);
-                match undone.and_then(|()| executor::bring_back(&mut self.members)) {
-                    Ok(()) => Step::Go,
-                    Err(error) => {
+            Ok(Err(error @ (Error::Evicted | Error::OutOfMemory(_)))) => {
+                let again = self.undo_to(&marks).and_then(|()| match &error {
+                    Error::Evicted => executor::bring_back(&mut self.members).map(|()| true),
+                    _ => executor::make_room_beside(&mut self.members),
+                });
+                match again {
+                    Ok(true) => return Step::Go,
+                    Ok(false) => self.fail(),
+                    Err(worse) => {
                         self.fail();
-                        Step::Over(Err(error))
+                        return Step::Over(Err(worse));
                     }
                 }
-            }
-            Ok(Err(full @ Error::OutOfMemory(_))) => {
-                let undone = self.undo_to(&marks);
-                match undone.and_then(|()| executor::make_room_beside(&mut self.members)) {
-                    Ok(true) => Step::Go,
-                    Ok(false) => {
-                        self.fail();
-                        Step::Over(Err(full))
-                    }
-                    Err(error) => {
-                        self.fail();
-                        Step::Over(Err(error))
-                    }
-                }
+                Step::Over(Err(error))
             }
             Ok(Err(error)) => {
                 self.fail();

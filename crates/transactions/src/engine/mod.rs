@@ -9,8 +9,8 @@
 //! Data: a bounded queue for each partition, whose worker owns the rows; results that wait for the log in
 //! [`CommitWaiters`]; delivered results in the [`Mailbox`] of the client. Everything that waits is a
 //! [machine](thermocline_machine) whose steps return what they wait for: `Worker`, sessions' `Begin` and `Commit`,
-//! [`Exclusive`]. Threads of the [`Executors`] drive workers, and callers' threads the other machines; a simulator drives
-//! all of them.
+//! [`Exclusive`]. Threads of the [`Executors`] drive workers, and callers' threads the other machines; a simulator
+//! drives all of them.
 //!
 //! **One order.** A transaction over several partitions enters all their queues while all of these are locked, so any
 //! two such transactions are in the same order everywhere, and no two can wait for each other. Each partition's worker

@@ -308,8 +308,8 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
-    /// Takes a step towards the memory limit, if it is near, or several while it is very near; returns whether there is more
-    /// to do.
+    /// Takes a step towards the memory limit, if it is near, or several while it is very near; returns whether there is
+    /// more to do.
     fn relieve(&mut self, rows: usize) -> bool {
         let Some(member) = &mut self.executor.member else { return false };
         let (partition, clock) = (&mut member.partition, &self.shared.clock);
@@ -323,7 +323,8 @@ impl<P: Program + ?Sized> Worker<P> {
             }
         }
         loop {
-            // A block that cannot be written is tried again by the next transaction that needs the memory, which tells why.
+            // A block that cannot be written is tried again by the next transaction that needs the memory, which tells
+            // why.
             let is_over = !partition.relieve(rows).unwrap_or(false);
             let held = clock.since(begun);
             if is_over || !partition.budget().is_short() || held >= RELIEVE_MAX {

@@ -51,19 +51,19 @@ impl fmt::Debug for Hooked {
     }
 }
 
-struct HookedFile {
-    file: Box<dyn AppendFile>,
+struct HookedFile<F: ?Sized> {
+    file: Box<F>,
     name: String,
     hook: Arc<Hook>,
 }
 
-impl fmt::Debug for HookedFile {
+impl<F: ?Sized + fmt::Debug> fmt::Debug for HookedFile<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("HookedFile").field(&self.file).finish()
     }
 }
 
-impl AppendFile for HookedFile {
+impl AppendFile for HookedFile<dyn AppendFile> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         (self.hook)(Operation::Append, &self.name)?;
         self.file.append(bytes)
@@ -80,19 +80,7 @@ impl AppendFile for HookedFile {
     }
 }
 
-struct HookedReader {
-    file: Box<dyn ReadFile>,
-    name: String,
-    hook: Arc<Hook>,
-}
-
-impl fmt::Debug for HookedReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HookedReader").field(&self.file).finish()
-    }
-}
-
-impl ReadFile for HookedReader {
+impl ReadFile for HookedFile<dyn ReadFile> {
     fn length(&self) -> Result<u64> {
         self.file.length()
     }
@@ -116,7 +104,7 @@ impl Disk for Hooked {
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
         let file = self.disk.open(name)?;
-        Ok(Box::new(HookedReader { file, name: name.to_owned(), hook: Arc::clone(&self.hook) }))
+        Ok(Box::new(HookedFile { file, name: name.to_owned(), hook: Arc::clone(&self.hook) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

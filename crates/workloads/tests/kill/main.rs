@@ -8,10 +8,10 @@
 //! - everything that was there is there after the next recovery
 //!
 //! `THERMOCLINE_KILL_ROUNDS` sets the number of rounds instead of 10, `THERMOCLINE_KILL_SEED` chooses other moments.
-//! `THERMOCLINE_KILL_ROWS` and `THERMOCLINE_KILL_MEMORY_MIB` make YCSB's table larger than memory, so that rows are evicted. A
-//! database lives for 20 rounds, so that comparing stays cheap; the next one has its procedures in other languages. If
-//! something is wrong, its directory is kept, and its name printed. A killed process loses nothing in the operating
-//! system's cache; the row engine's simulator covers that loss.
+//! `THERMOCLINE_KILL_ROWS` and `THERMOCLINE_KILL_MEMORY_MIB` make YCSB's table larger than memory, so that rows are
+//! evicted. A database lives for 20 rounds, so that comparing stays cheap; the next one has its procedures in other
+//! languages. If something is wrong, its directory is kept, and its name printed. A killed process loses nothing in the
+//! operating system's cache; the row engine's simulator covers that loss.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use thermocline_types::{Error, Result};
 
-use super::failed;
+use super::{RealFile, failed};
 use crate::disk::{AppendFile, ReadFile};
 
 /// Alignment of memory, offsets and lengths: that of every device at hand, and of pages in memory.
@@ -26,32 +26,34 @@ const KEPT_BYTES: usize = 256 << 10;
 /// A file of whole pages. Appends and reads must be of whole pages, too.
 #[derive(Debug)]
 pub(super) struct DirectFile {
-    file: File,
-    path: PathBuf,
-    appended: u64,
+    file: RealFile,
 }
 
 impl DirectFile {
     /// Creates a file. Where the file system does not support it, the page cache is used.
     pub fn create(path: PathBuf) -> Result<Self> {
         let mut created = open_direct(OpenOptions::new().write(true).create_new(true), &path);
-        if matches!(&created, Err(error) if error.kind() == ErrorKind::InvalidInput) {
+        if is_unsupported(&created) {
             // It may have been created nevertheless.
             created = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
         }
-        created
-            .map(|file| Self { file, path: path.clone(), appended: 0 })
-            .map_err(|error| failed("create", &path, &error))
+        let file = created.map_err(|error| failed("create", &path, &error))?;
+        Ok(Self { file: RealFile::new(file, path) })
     }
 
     /// Opens a file for reading, in the same way.
     pub fn open(path: PathBuf) -> Result<Self> {
         let mut opened = open_direct(OpenOptions::new().read(true), &path);
-        if matches!(&opened, Err(error) if error.kind() == ErrorKind::InvalidInput) {
+        if is_unsupported(&opened) {
             opened = File::open(&path);
         }
-        opened.map(|file| Self { file, path: path.clone(), appended: 0 }).map_err(|error| failed("open", &path, &error))
+        let file = opened.map_err(|error| failed("open", &path, &error))?;
+        Ok(Self { file: RealFile::new(file, path) })
     }
+}
+
+fn is_unsupported(opened: &io::Result<File>) -> bool {
+    matches!(opened, Err(error) if error.kind() == ErrorKind::InvalidInput)
 }
 
 /// Opens a file with `O_DIRECT`; `InvalidInput` where the file system does not support it.
@@ -77,12 +79,10 @@ fn with_aligned<T>(bytes: usize, transfer: impl FnOnce(&mut [u8]) -> Result<T>) 
 
 impl AppendFile for DirectFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let (file, at) = (&self.file, self.appended);
-        let written = with_aligned(bytes.len(), |aligned| {
+        with_aligned(bytes.len(), |aligned| {
             aligned.copy_from_slice(bytes);
-            file.write_all_at(aligned, at).map_err(|error| failed("write to", &self.path, &error))
-        });
-        written.map(|()| self.appended += bytes.len() as u64)
+            self.file.append(aligned)
+        })
     }
 
     fn make_room(&mut self, _: u64) -> Result<()> {
@@ -91,28 +91,19 @@ impl AppendFile for DirectFile {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_data().map_err(|error| failed("sync", &self.path, &error))
+        self.file.sync()
     }
 }
 
 impl ReadFile for DirectFile {
     fn length(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|error| failed("read", &self.path, &error))?.len())
+        self.file.length()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         with_aligned(buffer.len(), |aligned| {
-            let mut read = 0;
-            while let Some(rest) = aligned.get_mut(read..).filter(|rest| !rest.is_empty()) {
-                match self.file.read_at(rest, offset + read as u64) {
-                    Ok(0) => break,
-                    Ok(bytes) => read += bytes,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(failed("read", &self.path, &error)),
-                }
-            }
-            let (to, from) = (buffer.get_mut(..read), aligned.get(..read));
-            if let (Some(to), Some(from)) = (to, from) {
+            let read = self.file.read_at(offset, aligned)?;
+            if let (Some(to), Some(from)) = (buffer.get_mut(..read), aligned.get(..read)) {
                 to.copy_from_slice(from);
             }
             Ok(read)

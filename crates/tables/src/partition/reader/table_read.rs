@@ -53,6 +53,20 @@ pub struct Stepped {
     pub to_read: Vec<BlockReader>,
 }
 
+impl Stepped {
+    /// Gives the chosen rows to `hand_on`, a block at a time, and reads the blocks for the next step. Not in the
+    /// partition's thread.
+    ///
+    /// # Errors
+    /// If a block cannot be read; and those of `hand_on`.
+    pub fn read(self, mut hand_on: impl FnMut(&BlockLayouts, &BlockRows) -> Result<()>) -> Result<Vec<BlockRows>> {
+        if let Some((layouts, blocks)) = &self.chosen {
+            blocks.iter().try_for_each(|block| hand_on(layouts, block))?;
+        }
+        self.to_read.into_iter().map(|read| read()).collect()
+    }
+}
+
 impl fmt::Debug for Stepped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stepped").field("step", &self.step).finish_non_exhaustive()
@@ -127,14 +141,11 @@ pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &In
             let mut blocks = Vec::new();
             loop {
                 interrupt.check()?;
-                let Stepped { step, chosen, to_read } = read.step(partition, LOOK_EVERY_IDS, blocks)?;
-                if step == ReadStep::Done {
+                let stepped = read.step(partition, LOOK_EVERY_IDS, blocks)?;
+                if stepped.step == ReadStep::Done {
                     return Ok(());
                 }
-                if let Some((layouts, blocks)) = chosen {
-                    blocks.iter().try_for_each(|block| read.hand_on(&layouts, block))?;
-                }
-                blocks = to_read.into_iter().map(|read| read()).collect::<Result<_>>()?;
+                blocks = stepped.read(|layouts, block| read.hand_on(layouts, block))?;
             }
         }
     }
@@ -211,11 +222,8 @@ impl TableRead {
             let Some((id, done)) = unread.next(table) else {
                 if unread.has_put_off() {
                     let mut live = |id| sink.row(table.row_unread(id)?);
-                    for block in unread.blocks(table, BLOCKS_AT_ONCE, &mut live)? {
-                        let blocks =
-                            partition.blocks().ok_or_else(|| Error::internal("evicted rows without blocks"))?;
-                        stepped.to_read.push(blocks.block_reader(block)?);
-                    }
+                    let from = (table, partition.blocks());
+                    stepped.to_read = unread.block_readers(from, BLOCKS_AT_ONCE, &mut live)?;
                 } else if stepped.chosen.is_none() {
                     sink.finish()?;
                     stepped.step = ReadStep::Done;

@@ -64,11 +64,6 @@ impl IndexFilling {
         Self { index, gathered, key: Vec::new(), charge: Charge::new(budget, Working::Indexes) }
     }
 
-    /// The index, without entries.
-    pub fn index(&self) -> &Index {
-        &self.index
-    }
-
     /// Gathers the key of a row.
     ///
     /// # Errors
@@ -91,8 +86,8 @@ impl IndexFilling {
         Ok(())
     }
 
-    /// The index with all gathered keys, or some of them after a failure. `between` is called every now and then, and may
-    /// stop it.
+    /// The index with all gathered keys, or some of them after a failure. `between` is called every now and then, and
+    /// may stop it.
     pub fn finish(self, budget: &Budget, between: &mut dyn FnMut() -> Result<()>) -> (Index, Result<(), Unfilled>) {
         let Self { mut index, gathered, mut charge, .. } = self;
         let mut keys = 0_u32;

@@ -408,8 +408,8 @@ impl HashMap {
         })
     }
 
-    /// Adds about `count` keys, which `each` pushes, to an empty map. Calls `again` for those pushed already, padded, with
-    /// their values. Fails with an error of `each`.
+    /// Adds about `count` keys, which `each` pushes, to an empty map. Calls `again` for those pushed already, padded,
+    /// with their values. Fails with an error of `each`.
     pub fn fill(
         &mut self,
         count: usize,

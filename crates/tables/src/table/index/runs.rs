@@ -104,7 +104,8 @@ impl Runs {
         self.places.clear();
     }
 
-    /// Calls `next` with all entries in order, each with its distinct bytes, and the bytes that the sorter takes by then.
+    /// Calls `next` with all entries in order, each with its distinct bytes, and the bytes that the sorter takes by
+    /// then.
     pub fn merge<E>(mut self, mut next: impl FnMut(&[u8], usize, usize) -> Result<(), E>) -> Result<(), E> {
         self.seal();
         (self.bytes, self.places) = (Vec::new(), Vec::new());

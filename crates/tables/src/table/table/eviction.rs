@@ -130,9 +130,9 @@ impl Table {
         self.evicted_from(TupleId(0)).filter(is_later).collect()
     }
 
-    /// Live rows that were not read since the last search passed them, in the order of that search, about `bytes` bytes of
-    /// images together. The search looks at `looks_max` rows at most, and at each at most twice: a row that was read is
-    /// returned only if all were.
+    /// Live rows that were not read since the last search passed them, in the order of that search, about `bytes` bytes
+    /// of images together. The search looks at `looks_max` rows at most, and at each at most twice: a row that was read
+    /// is returned only if all were.
     pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Vec<TupleId> {
         let mut cold = Vec::new();
         self.accessed.reserve(self.id_bound(), &self.budget);
@@ -203,8 +203,7 @@ impl Table {
     /// # Errors
     /// If there is none with this id.
     pub(crate) fn row_unread(&self, id: TupleId) -> Result<Row<'_>> {
-        let image = self.image_of(id).ok_or_else(|| self.no_row(id))?;
-        Ok(Row::new(&self.layout, image))
+        Ok(Row::new(&self.layout, self.image(id)?))
     }
 
     /// Image of a live row, which does not count as read.
@@ -243,8 +242,8 @@ impl Table {
         self.pinned.clear();
     }
 
-    /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read, and
-    /// stays until its partition unpins it.
+    /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read,
+    /// and stays until its partition unpins it.
     ///
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
@@ -298,8 +297,8 @@ impl Table {
 /// Bytes of blocks that are kept to read further rows of them.
 const RECENT_BYTES: usize = 2 << 20;
 
-/// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon after
-/// the other.
+/// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon
+/// after the other.
 #[derive(Debug)]
 pub struct EvictedRows<'a> {
     table: &'a Table,

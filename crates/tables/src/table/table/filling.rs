@@ -10,8 +10,8 @@ impl Table {
         self.indexes.iter().map(|index| IndexFilling::new(empty(index), &self.budget)).collect()
     }
 
-    /// Adds a row of a snapshot, which belongs to an unfinished load if there is one. Its keys are gathered for the indexes,
-    /// which have no entries yet. Does not ask the budget: committed rows have to be somewhere.
+    /// Adds a row of a snapshot, which belongs to an unfinished load if there is one. Its keys are gathered for the
+    /// indexes, which have no entries yet. Does not ask the budget: committed rows have to be somewhere.
     ///
     /// # Errors
     /// If the image does not belong to this table, or the row is already there.

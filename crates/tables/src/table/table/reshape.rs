@@ -71,8 +71,8 @@ impl Table {
         self.definition = definition;
     }
 
-    /// Gives all rows the columns of this definition: additional ones with this value, or fewer. Evicted rows get them when
-    /// they come back.
+    /// Gives all rows the columns of this definition: additional ones with this value, or fewer. Evicted rows get them
+    /// when they come back.
     ///
     /// The rows are rewritten one by one, because a second layout would slow down every later read and make rows with
     /// the same values unequal; the budget must have room for a second set of them meanwhile.
