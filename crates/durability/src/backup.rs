@@ -11,16 +11,13 @@
 //! Left out: taking the snapshot, and keeping it until it is copied; the engine does both, so that a
 //! running database can be backed up.
 
-use crc32c::{crc32c, crc32c_append};
 use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Error, Result};
 
-use crate::disk::{Disk, write_file_whole};
+use crate::blocks::SegmentExtent;
+use crate::disk::{Disk, read_pieces, write_file_whole};
 use crate::log::{Control, LogExtent, list_segments};
 use crate::snapshot::{Manifest, SnapshotFile, list_snapshots};
-
-/// Bytes copied at once.
-const COPY_BYTES: usize = 1 << 20;
 
 /// Copies the newest snapshot of a database into an empty directory. The caller sees to it that no
 /// other snapshot takes its place meanwhile.
@@ -55,33 +52,43 @@ fn copy(from: &dyn Disk, into: &dyn Disk, missing: &str) -> Result<Manifest> {
     let position = list_snapshots(from)?.last().copied().ok_or_else(|| Error::cannot_open(missing))?;
     let manifest = Manifest::read(from, position)?;
     let (bytes, checksum) = manifest.definitions;
-    copy_file(from, into, SnapshotFile::Definitions(position), bytes, checksum)?;
+    copy_file(from, into, &SnapshotFile::Definitions(position).name(), (bytes, checksum), Length::Exact)?;
     for (partition, rows) in (0..).map(PartitionId).zip(&manifest.partitions) {
-        copy_file(from, into, SnapshotFile::Rows(position, partition), rows.bytes, rows.checksum)?;
+        let name = SnapshotFile::Rows(position, partition).name();
+        copy_file(from, into, &name, (rows.bytes, rows.checksum), Length::Exact)?;
+    }
+    for SegmentExtent { segment, bytes, checksum } in &manifest.references.segments {
+        copy_file(from, into, &segment.file_name(), (*bytes, *checksum), Length::Least)?;
     }
     into.sync_directory()?;
     write_file_whole(into, &SnapshotFile::Manifest(position).name(), manifest.to_text().as_bytes())?;
     Ok(manifest)
 }
 
-fn copy_file(from: &dyn Disk, into: &dyn Disk, file: SnapshotFile, bytes: u64, expected: u32) -> Result<()> {
-    let name = file.name();
-    let from = from.open(&name)?;
-    let mut into = into.create(&name)?;
-    let mut buffer = vec![0; COPY_BYTES];
-    let (mut offset, mut checksum) = (0, crc32c(&[]));
-    loop {
-        let read = from.read_at(offset, &mut buffer)?;
-        let piece = buffer.get(..read).unwrap_or_default();
-        checksum = crc32c_append(checksum, piece);
-        into.append(piece)?;
-        offset += read as u64;
-        if read < buffer.len() {
-            break;
-        }
+/// Length of a file that is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// As many bytes as are copied.
+    Exact,
+    /// At least as many.
+    Least,
+}
+
+fn copy_file(
+    from: &dyn Disk,
+    into: &dyn Disk,
+    name: &str,
+    (bytes, checksum): (u64, u32),
+    length: Length,
+) -> Result<()> {
+    let other = || Error::corrupt(format_args!("{name} is not the file of the snapshot's manifest"));
+    let from = from.open(name)?;
+    if length == Length::Exact && from.length()? != bytes {
+        return Err(other());
     }
-    if (offset, checksum) != (bytes, expected) {
-        return Err(Error::corrupt(format_args!("{name} is not the file of the snapshot's manifest")));
+    let mut into = into.create(name)?;
+    if read_pieces(&*from, bytes, &mut |piece| into.append(piece))? != Some(checksum) {
+        return Err(other());
     }
     into.sync()
 }

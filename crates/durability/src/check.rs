@@ -8,7 +8,8 @@ use thermocline_tables::schema::TableId;
 use thermocline_tables::table::TupleId;
 use thermocline_types::{Error, Result};
 
-use crate::disk::{Disk, TEMPORARY};
+use crate::blocks::SegmentExtent;
+use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segments};
 use crate::recovery::{Choice, Execute, Halt, Plan, Progress, Rebuild};
 use crate::snapshot::{Manifest, RowFileReader, RowsHeader, SnapshotFile, list_snapshots, read_definitions};
@@ -134,7 +135,8 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<u64> {
         // A bit for each row of each table.
         let mut seen: BTreeMap<TableId, Vec<u64>> = BTreeMap::new();
         while let Some(chunk) = reader.next_chunk()? {
-            for (tuple, _) in chunk.rows() {
+            let rows = chunk.rows().map(|(tuple, _)| tuple);
+            for tuple in rows.chain(chunk.places().map(|(tuple, _)| tuple)) {
                 let bits = seen.entry(chunk.table).or_default();
                 let word = tuple.min(TupleId::MAX).0 as usize / 64;
                 if bits.len() <= word {
@@ -150,7 +152,18 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<u64> {
         }
         rows += file.rows;
     }
+    manifest.references.check(disk)?;
+    manifest.references.segments.iter().try_for_each(|extent| check_extent(disk, extent))?;
     Ok(rows)
+}
+
+/// An error unless a file of blocks begins with what the snapshot refers to.
+fn check_extent(disk: &dyn Disk, extent: &SegmentExtent) -> Result<()> {
+    let name = extent.segment.file_name();
+    if read_pieces(&*disk.open(&name)?, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
+        return Ok(());
+    }
+    Err(Error::corrupt(format_args!("{name} is not the file of the snapshot's manifest")))
 }
 
 fn check_log(disk: &dyn Disk, report: &mut Report) -> Result<()> {

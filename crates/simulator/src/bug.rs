@@ -5,7 +5,7 @@ use std::str::FromStr;
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::{Appended, Batch, LogHandle};
 use thermocline_durability::recovery::{Choice, Halt, Plan, Recovered, Replay};
-use thermocline_machine::ids::{Identity, Sequence};
+use thermocline_machine::ids::Sequence;
 use thermocline_machine::random::Random;
 use thermocline_transactions::database::Work;
 use thermocline_transactions::engine::{Item, Journal, Shared};
@@ -64,10 +64,10 @@ impl Bug {
     pub(super) fn recover<R: Replay>(
         self,
         disk: &dyn Disk,
-        replay: impl FnOnce(Option<Identity>) -> Result<R>,
+        replay: impl FnOnce(&Plan) -> Result<R>,
     ) -> Result<(R, Recovered)> {
         let plan = Plan::make(disk)?;
-        let mut state = replay(plan.identity())?;
+        let mut state = replay(&plan)?;
         let recovered = plan.replay(disk, &mut state, &mut |_| {}).map_err(Halt::into_error)?;
         let torn = matches!(plan.choice(), Choice::Recover { cut: true, .. });
         let is_skipped = torn == (self == Self::TornTailNotCut) && recovered.read_only.is_none();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use thermocline_durability::blocks::{BlockWriter, BlockWrites};
+use thermocline_durability::blocks::{BlockFiles, BlockWriter, BlockWrites};
 use thermocline_durability::disk::SimulatedDisk;
 use thermocline_durability::log::{Collector, Control, Keeper, LogEnd, LogExtent, LogSettings, Writer, start_log};
 use thermocline_durability::recovery::{take_back_loads, taken_back};
@@ -106,6 +106,7 @@ pub struct Start {
     pub members: Vec<Member>,
     /// Blocks of evicted rows on their way to the disk.
     pub writes: Arc<BlockWrites>,
+    pub files: Arc<BlockFiles>,
     pub definitions: Definitions,
     /// Its earlier states.
     pub states: States,
@@ -128,6 +129,7 @@ impl Node {
             identity,
             mut members,
             writes,
+            files,
             definitions,
             mut states,
             end,
@@ -192,7 +194,7 @@ impl Node {
         });
         Ok(Self {
             turns: turns.collect(),
-            snapshots: Snapshots::new(disk.clone(), identity, bug == Some(Bug::NoPreImages)),
+            snapshots: Snapshots::new(disk.clone(), files, identity, bug == Some(Bug::NoPreImages)),
             all_rendezvous: workers.iter().map(|_| Vec::new()).collect(),
             read: vec![Sequence::ZERO; workers.len()],
             world,

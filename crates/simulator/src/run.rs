@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use thermocline_durability::blocks::{BlockStoreSettings, BlockWrites};
+use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites};
 use thermocline_durability::check::check;
 use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
-use thermocline_durability::recovery::{ReadOnly, Rebuild, Recovered, recover};
+use thermocline_durability::recovery::{Plan, ReadOnly, Rebuild, Recovered, recover};
 use thermocline_machine::ids::{DatabaseId, Identity, LoadId, Micros, Sequence, TransactionId};
 use thermocline_machine::random::Random;
 use thermocline_procedures::{Definitions, Limits};
@@ -87,6 +87,7 @@ impl fmt::Debug for Simulation {
 struct State {
     members: Vec<Member>,
     writes: Arc<BlockWrites>,
+    files: Arc<BlockFiles>,
     definitions: Definitions,
     recovered: Recovered,
 }
@@ -191,7 +192,7 @@ impl Simulation {
     }
 
     fn start(&mut self, state: State) -> Result<Node> {
-        let State { mut members, writes, definitions, recovered } = state;
+        let State { mut members, writes, files, definitions, recovered } = state;
         let random = &mut self.random;
         for member in &mut members {
             let budget = Arc::clone(member.partition.budget());
@@ -212,6 +213,7 @@ impl Simulation {
             identity: self.identity,
             members,
             writes,
+            files,
             definitions,
             states: self.states.clone(),
             end: recovered.end,
@@ -312,6 +314,11 @@ impl Simulation {
             let result = self.attempt();
             let faults = self.disk.crashed();
             match result {
+                // At the removal of a file that nobody needs.
+                Ok(_) if faults => {
+                    self.counts.recoveries_interrupted += 1;
+                    self.restart();
+                }
                 Ok(State { recovered: Recovered { read_only: Some(read_only), .. }, .. })
                     if matches!(read_only.cause, Error::DiskFull(_)) =>
                 {
@@ -372,23 +379,29 @@ impl Simulation {
         let settings = BlockStoreSettings { segment_bytes: 1 << 12 << self.random.below(4) };
         let blocks: Arc<dyn Disk> = Arc::new(disk.clone());
         let writes = BlockWrites::with_limit(self.random.index(20_000));
-        let replay = |known: Option<Identity>| {
-            let identity = known.unwrap_or(self.identity);
+        let mut files = None;
+        let replay = |plan: &Plan| {
+            let identity = plan.identity().unwrap_or(self.identity);
+            let files = files.insert(plan.block_files(&blocks)?);
             // Faults follow the order of the disk's reads.
             let rebuild = Rebuild::new(identity, &budget, usize::MAX, placement, self.replayer()?).with_threads(1);
-            rebuild.with_blocks(&blocks, identity.database, settings, &writes)
+            Ok(rebuild.with_blocks(files, identity.database, settings, &writes))
         };
         let (rebuild, recovered) = match self.bug {
             Some(bug @ (Bug::TornTailNotCut | Bug::CacheTrusted)) => bug.recover(disk, replay)?,
             _ => recover(disk, replay, &mut |_| {})?,
         };
+        let files = files.ok_or_else(|| Error::internal("a recovery without a state"))?;
+        if recovered.read_only.is_none() {
+            files.remove_left();
+        }
         budget.set_limit(u64::MAX, 0);
         let (members, schema, replayer) = rebuild.into_parts();
         let definitions = replayer.into_definitions().with(schema, LIMITS);
         let definitions = definitions.refusing(recovered.read_only.as_ref().map(ReadOnly::refusal));
         let timestamp = recovered.timestamp.max(Micros(0));
         let transaction = recovered.transaction.max(TransactionId(1));
-        Ok(State { members, writes, definitions, recovered: Recovered { timestamp, transaction, ..recovered } })
+        Ok(State { members, writes, files, definitions, recovered: Recovered { timestamp, transaction, ..recovered } })
     }
 
     fn verify(state: &State, Expected { least, most, states }: &Expected) -> Result<(), String> {

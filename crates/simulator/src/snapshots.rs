@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thermocline_durability::blocks::BlockFiles;
 use thermocline_durability::disk::SimulatedDisk;
 use thermocline_durability::snapshot::{self, Barrier, Taking};
 use thermocline_machine::ids::{Identity, PartitionId};
@@ -23,6 +24,7 @@ const WRITE_EVERY: Duration = Duration::from_millis(2);
 /// Takes snapshots, one after the other.
 pub struct Snapshots {
     disk: SimulatedDisk,
+    files: Arc<BlockFiles>,
     identity: Identity,
     /// Whether snapshots copy rows without earlier images, which is a planted bug.
     no_pre_images: bool,
@@ -39,8 +41,8 @@ enum State {
 }
 
 impl Snapshots {
-    pub const fn new(disk: SimulatedDisk, identity: Identity, no_pre_images: bool) -> Self {
-        Self { disk, identity, no_pre_images, state: State::Idle, taken: 0 }
+    pub const fn new(disk: SimulatedDisk, files: Arc<BlockFiles>, identity: Identity, no_pre_images: bool) -> Self {
+        Self { disk, files, identity, no_pre_images, state: State::Idle, taken: 0 }
     }
 
     /// Whether no snapshot is in progress.
@@ -71,8 +73,8 @@ impl Snapshots {
             }
             State::Barrier(barrier) => match barrier.step() {
                 Step::Over(barrier) => {
-                    let begun =
-                        barrier.and_then(|barrier| Taking::begin(Arc::new(self.disk.clone()), self.identity, barrier));
+                    let disk = Arc::new(self.disk.clone());
+                    let begun = barrier.and_then(|barrier| Taking::begin(disk, self.identity, barrier, &self.files));
                     self.state = State::Idle;
                     for id in (0..self.identity.partitions).map(PartitionId).filter(|_| self.no_pre_images) {
                         drop(world.handle.start_visit(id, |member| member.partition.unwatch())?);
@@ -98,7 +100,7 @@ impl Snapshots {
                 };
                 let rows = 1 + u32::try_from(random.below(8)).unwrap_or(0);
                 let step =
-                    move |member: &mut thermocline_tables::partition::Member| copier.step(&member.partition, rows);
+                    move |member: &mut thermocline_tables::partition::Member| copier.step(&mut member.partition, rows);
                 *visit = Some((id, world.handle.start_visit(id, step)?));
             }
             State::Copy(taking, visit) => {

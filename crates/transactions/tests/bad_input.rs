@@ -235,8 +235,8 @@ fn files_of_a_newer_version() {
     drop(database);
     let manifest = directory.path().join(format!("snapshot-{:020}.manifest", position.0));
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("format 2", "format 7")).unwrap();
-    assert_eq!(refused(open(directory.path()), &[".manifest", "version 7", "newer", "up to version 2"]), "55006");
+    fs::write(&manifest, text.replace("format 3", "format 7")).unwrap();
+    assert_eq!(refused(open(directory.path()), &[".manifest", "version 7", "newer", "up to version 3"]), "55006");
     fs::write(&manifest, text).unwrap();
     assert_eq!(count(&open(directory.path()).unwrap(), "t"), 1);
 }

@@ -15,36 +15,13 @@ use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
+use crate::evicting::{LIMIT, block_bytes, int, open, run, text};
 use crate::hooked::{Hooked, Operation};
 
+#[path = "common/evicting.rs"]
+mod evicting;
 #[path = "common/hooked.rs"]
 mod hooked;
-
-const LIMIT: u64 = 24 << 20;
-
-fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
-    let settings = Settings {
-        memory_bytes_max: limit,
-        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
-        partitions: 2,
-        seed: 1,
-        ..Settings::default()
-    };
-    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
-}
-
-fn run(session: &mut RowSession, sql: &str, parameters: &[Value]) -> StatementResult {
-    session.execute(sql, parameters).unwrap_or_else(|error| panic!("{}: {error}", &sql[..sql.len().min(200)]))
-}
-
-fn int(answer: &StatementResult) -> i64 {
-    let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
-    value
-}
-
-fn text(length: usize, fill: i64) -> Value {
-    Value::Text(char::from(b'a' + (fill % 26) as u8).to_string().repeat(length).into())
-}
 
 /// Makes a table of rows of 1 KB.
 fn fill(session: &mut RowSession, table: &str, rows: i64) {
@@ -65,12 +42,6 @@ fn fill_groups(session: &mut RowSession, rows: i64, group: impl Fn(i64) -> i64) 
 fn create_groups(session: &mut RowSession) {
     let columns = "k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL";
     run(session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
-}
-
-/// Bytes of the blocks' files.
-fn block_bytes(disk: &SimulatedDisk) -> u64 {
-    let names = disk.list().unwrap();
-    names.iter().filter(|name| name.starts_with("blocks-")).map(|name| disk.open(name).unwrap().length().unwrap()).sum()
 }
 
 /// Waits until partitions that have nothing else to do have freed memory down to this.
@@ -155,7 +126,6 @@ fn a_table_larger_than_memory_is_what_a_map_is() {
     database.snapshot().unwrap();
     drop(session);
     drop(database);
-    assert_eq!(block_bytes(&disk), 0, "{:?}", disk.list());
     let database = open(&disk, 512 << 20);
     let answer = run(&mut database.session(), "SELECT k, g, v FROM t ORDER BY k", &[]);
     assert_eq!(answer.rows.len(), model.len());
@@ -296,6 +266,7 @@ fn definitions_reach_evicted_rows() {
     let mut session = database.session();
     run(&mut session, "TRUNCATE other", &[]);
     run(&mut session, "DROP TABLE t", &[]);
+    database.snapshot().unwrap();
     assert!(block_bytes(&disk) < 3 << 20, "only open segments stay: {}", block_bytes(&disk));
 }
 

@@ -106,7 +106,7 @@ fn what_cannot_be_opened_is_refused_before_it_is_read() {
     let name = files(&directory).into_iter().map(|(name, _)| name).find(|name| name.ends_with(".manifest")).unwrap();
     let path = directory.path().join(name);
     let manifest = std::fs::read_to_string(&path).unwrap();
-    for (from, to, state) in [("format 2", "format 9", "55006"), ("position", "positron", "XX001")] {
+    for (from, to, state) in [("format 3", "format 9", "55006"), ("position", "positron", "XX001")] {
         std::fs::write(&path, manifest.replace(from, to)).unwrap();
         assert_eq!(Opening::new(disk(&directory), settings()).unwrap_err().sqlstate(), state, "{from}");
     }

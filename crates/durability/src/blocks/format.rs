@@ -7,8 +7,8 @@ use thermocline_tables::table::{BlockNumber, ROW_BYTES_MAX, TupleId};
 
 use crate::log::{Bytes, put_at};
 
-/// Block format that this version writes and reads: files of blocks do not outlive their process.
-const FORMAT_VERSION: u32 = 1;
+/// Block format that this version writes and reads; version 1 did not outlive its process.
+const FORMAT_VERSION: u32 = 2;
 
 /// Alignment of blocks in their file, and the unit of reads.
 pub const PAGE_BYTES: usize = 4096;
@@ -25,14 +25,13 @@ const SEGMENT_MAGIC: &[u8; 8] = b"THERMBLK";
 /// Bytes of the header of a block.
 ///
 /// ```text
-/// 0     4     8     12   16     20       24
-/// block table block rows length checksum | records | zeros up to the next page
-///       "blok"
+/// 0      4     8     16   20     24       28
+/// "blok" table block rows length checksum | records | zeros up to the next page
 /// ```
 ///
 /// Length is of header and records. The checksum is CRC-32C of the header before it; records have their own, so that
 /// a row can be read without the rest of its block.
-const BLOCK_HEADER_BYTES: usize = 24;
+const BLOCK_HEADER_BYTES: usize = 28;
 const BLOCK_MAGIC: &[u8; 4] = b"blok";
 
 /// Bytes before a row's image.
@@ -109,16 +108,20 @@ impl BlockBuilder {
         put_at(&mut self.bytes, 0, BLOCK_MAGIC);
         put_at(&mut self.bytes, 4, &self.table.0.to_le_bytes());
         put_at(&mut self.bytes, 8, &self.block.0.to_le_bytes());
-        put_at(&mut self.bytes, 12, &self.rows.to_le_bytes());
-        put_at(&mut self.bytes, 16, &length.to_le_bytes());
+        put_at(&mut self.bytes, 16, &self.rows.to_le_bytes());
+        put_at(&mut self.bytes, 20, &length.to_le_bytes());
         let checksum = crc32c(self.bytes.get(..BLOCK_HEADER_BYTES - 4).unwrap_or_default());
         put_at(&mut self.bytes, BLOCK_HEADER_BYTES - 4, &checksum.to_le_bytes());
-        let whole = self.bytes.len().next_multiple_of(PAGE_BYTES);
-        self.bytes.resize(whole, 0);
-        // It may wait for the disk.
-        self.bytes.shrink_to_fit();
-        self.bytes
+        whole_pages(self.bytes)
     }
+}
+
+/// These bytes, with zeros up to the end of a page.
+pub(super) fn whole_pages(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
+    // They may wait for the disk.
+    bytes.shrink_to_fit();
+    bytes
 }
 
 /// A row as a block holds it.
@@ -139,8 +142,9 @@ struct RecordHead {
 
 impl RecordHead {
     fn checksum(self, (block, table): (BlockNumber, TableId), image: &[u8]) -> u32 {
-        let numbers = [block.0, table.0, self.length, self.tuple.0];
-        crc32c_append(numbers.iter().fold(0, |sum, number| crc32c_append(sum, &number.to_le_bytes())), image)
+        let numbers = [table.0, self.length, self.tuple.0];
+        let place = crc32c(&block.0.to_le_bytes());
+        crc32c_append(numbers.iter().fold(place, |sum, number| crc32c_append(sum, &number.to_le_bytes())), image)
     }
 }
 
@@ -173,7 +177,7 @@ pub(super) fn record(bytes: &[u8], of: (BlockNumber, TableId)) -> Result<(Record
 pub(super) fn records(bytes: &[u8], of: (BlockNumber, TableId)) -> Option<Vec<(u32, Record<'_>)>> {
     let (block, table) = of;
     let mut header = Bytes::new(bytes);
-    let (magic, in_table, number) = (header.array::<4>()?, header.u32()?, header.u32()?);
+    let (magic, in_table, number) = (header.array::<4>()?, header.u32()?, header.u64()?);
     let (rows, length, checksum) = (header.u32()?, header.u32()? as usize, header.u32()?);
     let is_block = magic == *BLOCK_MAGIC && in_table == table.0 && number == block.0;
     if !is_block || crc32c(bytes.get(..BLOCK_HEADER_BYTES - 4)?) != checksum {

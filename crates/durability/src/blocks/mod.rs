@@ -7,15 +7,21 @@
 //!                       release: a row has left +
 //! ```
 //!
-//! A store belongs to one partition. What is evicted is in the log and in snapshots as well: blocks are read while the
-//! process lives, and their files go when the next one starts.
+//! A store belongs to one partition. A snapshot refers to the blocks of rows that are evicted, and does not copy them:
+//! [`BlockFiles`] keep what it refers to. Each file has directories, too, with the keys of its rows, so that the next
+//! process fills its indexes without reading blocks.
 
+mod directory;
+mod files;
 mod format;
 mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub(crate) use directory::read_directory;
+pub use files::{BlockFiles, References, Segment, SegmentExtent};
 pub use format::{BlockBuilder, Record};
+pub(crate) use store::read_block;
 pub use store::{BlockStore, BlockStoreSettings};
 pub use writer::{BlockWriter, BlockWrites};

@@ -6,22 +6,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thermocline_machine::ids::{DatabaseId, PartitionId};
+use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
-    BlockNumber, BlockPlace, BlockReader, BlockRows, BlockStatistics, Blocks, Budget, Charge, RowReader, TupleId,
-    Working,
+    BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
+    Charge, DirectoryEntry, RowReader, TupleId, Working,
 };
-use thermocline_types::{Class, Error, Result};
+use thermocline_types::{Error, Result};
 
+use super::directory::{DirectoryBuilder, KeysOfBlock};
+use super::files::{self, BlockFiles, Source};
 use super::format::{
     BlockBuilder, NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records, segment_header,
 };
 use super::writer::{BlockWrites, PendingBlock, SegmentWrites};
-use crate::disk::{Disk, ReadFile};
-
-/// First part of the names of all files of blocks.
-const PREFIX: &str = "blocks-";
+use crate::disk::ReadFile;
 
 /// Files have at most this many times the bytes of the rows that are in them, and this many segments besides.
 const SPARSE_RATIO: u64 = 2;
@@ -30,6 +29,8 @@ const SPARSE_SEGMENTS: u64 = 2;
 const SPARSE_SHARE: u128 = 600;
 /// Divisor of the memory limit for blocks that wait for the disk.
 const WAITING_SHARE: u64 = 64;
+/// Bytes of a directory that are kept in memory.
+const DIRECTORY_BYTES: usize = 256 << 10;
 
 /// Sizes of a store's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +48,8 @@ impl Default for BlockStoreSettings {
 /// Blocks of evicted rows of one partition.
 ///
 /// ```text
-///  put --> open segment --full, or a write failed--> complete segment --its last row has left--> removed
-///                 read, release                             read, release
+///  put --> open segment --full, or a write failed--> complete segment --its last row has left--> let go
+///                 read, release                             read, release                   (see BlockFiles)
 /// ```
 ///
 /// A block is read from memory until it is [written](BlockWrites). One that could not be written stays there, and goes
@@ -58,7 +59,7 @@ impl Default for BlockStoreSettings {
 /// block; no byte of a segment changes after it was appended.
 #[derive(Debug)]
 pub struct BlockStore {
-    disk: Arc<dyn Disk>,
+    files: Arc<BlockFiles>,
     database: DatabaseId,
     partition: PartitionId,
     settings: BlockStoreSettings,
@@ -70,8 +71,10 @@ pub struct BlockStore {
     segments: BTreeMap<u64, Segment>,
     /// The segment that the next block goes into.
     open: Option<Open>,
-    next_block: u32,
-    next_segment: u64,
+    /// Keys of its blocks that are in no directory yet.
+    directory: DirectoryBuilder,
+    /// The snapshot begun last, and its number in this process; 0 before the first.
+    snapshot: (Sequence, u64),
     /// Bytes of all segments, and of the rows that have not left them.
     file_bytes: u64,
     live_bytes: u64,
@@ -80,6 +83,7 @@ pub struct BlockStore {
     block_bytes: u64,
     /// Blocks that cannot be read.
     aside: BTreeSet<BlockNumber>,
+    written: u64,
     written_bytes: u64,
     traffic: Arc<Traffic>,
 }
@@ -103,15 +107,21 @@ struct Block {
     rows: u32,
     /// Mean bytes of a row when it was written.
     row_bytes: u32,
+    /// Number of the last snapshot that refers to it.
+    snapshot: u64,
 }
 
 #[derive(Debug)]
 struct Segment {
     file: Arc<dyn ReadFile>,
+    source: Source,
     blocks: BTreeSet<BlockNumber>,
     bytes: u64,
     /// Bytes of the rows that have not left it.
     live_bytes: u64,
+    directories: Vec<DirectoryEntry>,
+    /// Number of the last snapshot that refers to it.
+    snapshot: u64,
 }
 
 #[derive(Debug)]
@@ -121,16 +131,16 @@ struct Open {
 }
 
 impl BlockStore {
-    /// An empty store. Files that an earlier process has left are removed by [`BlockStore::clear`].
+    /// An empty store with files among these.
     pub fn new(
-        disk: Arc<dyn Disk>,
+        files: Arc<BlockFiles>,
         database: DatabaseId,
         partition: PartitionId,
         settings: BlockStoreSettings,
         (writes, budget): (Arc<BlockWrites>, &Arc<Budget>),
     ) -> Self {
         Self {
-            disk,
+            files,
             writes,
             pending: BTreeMap::new(),
             charge: Charge::new(budget, Working::Blocks),
@@ -140,28 +150,21 @@ impl BlockStore {
             blocks: HashMap::new(),
             segments: BTreeMap::new(),
             open: None,
-            next_block: 0,
-            next_segment: 1,
+            directory: DirectoryBuilder::default(),
+            snapshot: (Sequence::ZERO, 0),
             file_bytes: 0,
             live_bytes: 0,
             rows: 0,
             block_bytes: 0,
             aside: BTreeSet::new(),
+            written: 0,
             written_bytes: 0,
             traffic: Arc::default(),
         }
     }
 
-    /// Removes the files of all stores in this directory.
-    ///
-    /// # Errors
-    /// If the directory cannot be read, or a file not be removed.
-    pub fn clear(disk: &dyn Disk) -> Result<()> {
-        disk.list()?.iter().filter(|name| name.starts_with(PREFIX)).try_for_each(|name| disk.remove(name))
-    }
-
-    fn name(&self, segment: u64) -> String {
-        format!("{PREFIX}{:05}-{segment:020}", self.partition.0)
+    fn segment_of(&self, number: u64) -> files::Segment {
+        files::Segment { partition: self.partition, number }
     }
 
     /// A block for rows of this table, to be [put](Self::put) before another one is begun.
@@ -169,12 +172,7 @@ impl BlockStore {
     /// # Errors
     /// If there is no block number left.
     pub fn begin(&self, table: TableId) -> Result<BlockBuilder> {
-        if self.next_block > BlockNumber::MAX.0 {
-            return Err(
-                Class::LimitExceeded.error(format_args!("partition {} has no block number left", self.partition.0))
-            );
-        }
-        Ok(BlockBuilder::new(BlockNumber(self.next_block), table))
+        Ok(BlockBuilder::new(self.files.take_block_number()?, table))
     }
 
     /// Writes a block, whose rows can be read from now on. The rows may go from memory only after that.
@@ -182,6 +180,10 @@ impl BlockStore {
     /// # Errors
     /// If it cannot be written: then there is no such block. The next one goes into another segment.
     pub fn put(&mut self, block: BlockBuilder) -> Result<()> {
+        self.put_with(block, None)
+    }
+
+    fn put_with(&mut self, block: BlockBuilder, keys: Option<&KeysOfBlock>) -> Result<()> {
         if block.rows() == 0 {
             return Ok(());
         }
@@ -205,47 +207,88 @@ impl BlockStore {
             self.pending.insert(number, pending);
             self.forget_written();
         }
-        let block = Block { table, segment, at, bytes, rows, row_bytes: bytes / rows };
-        self.blocks.insert(number, block);
-        self.enter_segment(segment, number, block.live_bytes());
-        self.next_block += 1;
+        self.enter(number, Block { table, segment, at, bytes, rows, row_bytes: bytes / rows, snapshot: 0 });
+        self.written += 1;
         self.written_bytes += u64::from(bytes);
-        self.block_bytes += u64::from(bytes);
-        self.rows += u64::from(rows);
-        Ok(())
+        if let Some(keys) = keys {
+            self.directory.push(keys);
+            if self.directory.bytes() >= DIRECTORY_BYTES {
+                self.write_directory();
+            }
+        }
+        self.complete_full()
+    }
+
+    fn enter(&mut self, number: BlockNumber, block: Block) {
+        self.blocks.insert(number, block);
+        self.enter_segment(block.segment, number, block.live_bytes());
+        self.block_bytes += u64::from(block.bytes);
+        self.rows += u64::from(block.rows);
     }
 
     /// Appends a block to the open segment; waits until it is written if `waits`. Returns the segment and the place
     /// there.
     fn append(&mut self, block: &Arc<PendingBlock>, waits: bool) -> Result<(u64, u64)> {
+        if self.open.as_ref().is_some_and(|open| open.file.error().is_some() || open.file.may_be_lost()) {
+            self.complete_open()?;
+        }
         let open = match self.open.take() {
-            Some(open) if open.file.error().is_none() => open,
-            Some(open) => {
-                self.complete(open.segment)?;
-                self.open_segment()?
-            }
+            Some(open) => open,
             None => self.open_segment()?,
         };
-        let limit = self.charge.budget().map_or(u64::MAX, |budget| budget.limit());
-        let waiting_max = usize::try_from(limit / WAITING_SHARE).unwrap_or(usize::MAX);
-        self.writes.push(&open.file, Arc::clone(block), waiting_max);
+        let (number, file) = (open.segment, Arc::clone(&open.file));
+        self.open = Some(open);
+        self.writes.push(&file, Arc::clone(block), self.waiting_max());
         while waits && !block.is_written() && !block.has_failed() {
             self.writes.write_all();
         }
         if block.has_failed() {
-            let error = open.file.error();
-            self.complete(open.segment)?;
+            let error = file.error();
+            self.complete_open()?;
             return Err(error.unwrap_or_else(|| Error::internal("a block that failed without an error")));
         }
-        let segment = self.segments.get_mut(&open.segment).ok_or_else(|| no_segment(open.segment))?;
+        let segment = self.segments.get_mut(&number).ok_or_else(|| no_segment(number))?;
         let at = segment.bytes;
         segment.bytes += block.bytes.len() as u64;
         self.file_bytes += block.bytes.len() as u64;
-        let number = open.segment;
-        if segment.bytes < self.settings.segment_bytes {
-            self.open = Some(open);
-        }
         Ok((number, at))
+    }
+
+    /// Bytes of blocks that may wait for the disk.
+    fn waiting_max(&self) -> usize {
+        let limit = self.charge.budget().map_or(u64::MAX, |budget| budget.limit());
+        usize::try_from(limit / WAITING_SHARE).unwrap_or(usize::MAX)
+    }
+
+    /// Completes the open segment if it is full.
+    fn complete_full(&mut self) -> Result<()> {
+        let full = |open: &Open| {
+            let segment = self.segments.get(&open.segment);
+            segment.is_some_and(|segment| segment.bytes >= self.settings.segment_bytes)
+        };
+        if self.open.as_ref().is_some_and(full) { self.complete_open() } else { Ok(()) }
+    }
+
+    /// Writes no more to the open segment.
+    fn complete_open(&mut self) -> Result<()> {
+        self.write_directory();
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.writes.complete(&open.file);
+        self.complete(open.segment)
+    }
+
+    /// Writes the keys of the open segment's last blocks behind them. If they cannot be written, these blocks have to be
+    /// read for their keys.
+    fn write_directory(&mut self) {
+        let Some(open) = &self.open else { return };
+        let Some(bytes) = self.directory.take(open.segment) else { return };
+        let Some(segment) = self.segments.get_mut(&open.segment) else { return };
+        let length = bytes.len() as u32;
+        segment.directories.push(DirectoryEntry { segment: open.segment, at: segment.bytes, bytes: length });
+        segment.bytes += u64::from(length);
+        self.file_bytes += u64::from(length);
+        let file = Arc::clone(&open.file);
+        self.writes.push(&file, PendingBlock::new(bytes), self.waiting_max());
     }
 
     /// Forgets the bytes of blocks that are in their files.
@@ -253,7 +296,9 @@ impl BlockStore {
         while let Some(first) = self.pending.first_entry().filter(|first| first.get().is_written()) {
             first.remove();
         }
-        self.charge.set(self.pending.values().map(|block| block.bytes.capacity()).sum());
+        let pending: usize = self.pending.values().map(|block| block.bytes.capacity()).sum();
+        let blocks = self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1);
+        self.charge.set(pending + blocks + self.directory.bytes());
     }
 
     /// The first block that could not be written.
@@ -263,32 +308,36 @@ impl BlockStore {
     }
 
     fn open_segment(&mut self) -> Result<Open> {
-        let segment = self.next_segment;
-        let name = self.name(segment);
-        // A number is used once, even if the file cannot be written.
-        self.next_segment += 1;
-        let mut file = self.disk.create_direct(&name)?;
-        let opened = file
-            .append(&segment_header(self.database, self.partition, segment))
-            .and_then(|()| self.disk.open_direct(&name));
-        let reader = match opened {
+        let number = self.files.take_segment_number();
+        let (segment, disk) = (self.segment_of(number), self.files.disk());
+        let name = segment.file_name();
+        let header = segment_header(self.database, self.partition, number);
+        let mut file = disk.create_direct(&name)?;
+        let reader = match file.append(&header).and_then(|()| disk.open_direct(&name)) {
             Ok(reader) => reader,
             Err(error) => {
-                self.disk.remove(&name)?;
+                disk.remove(&name)?;
                 return Err(error);
             }
         };
-        let (reader, bytes) = (Arc::from(reader), PAGE_BYTES as u64);
-        self.file_bytes += bytes;
-        self.segments.insert(segment, Segment { file: reader, blocks: BTreeSet::new(), bytes, live_bytes: 0 });
-        Ok(Open { segment, file: SegmentWrites::new(file) })
+        self.files.use_segment(segment);
+        let file = SegmentWrites::new(file, &header);
+        self.add_segment(number, Arc::from(reader), Source::Written(Arc::clone(&file)), PAGE_BYTES as u64);
+        Ok(Open { segment: number, file })
     }
 
-    /// Removes a segment that is not open any more, if it has no block.
+    fn add_segment(&mut self, number: u64, file: Arc<dyn ReadFile>, source: Source, bytes: u64) {
+        self.file_bytes += bytes;
+        let (blocks, directories) = (BTreeSet::new(), Vec::new());
+        let segment = Segment { file, source, blocks, bytes, live_bytes: 0, directories, snapshot: 0 };
+        self.segments.insert(number, segment);
+    }
+
+    /// Lets a segment go that is not open any more, if it has no block.
     fn complete(&mut self, segment: u64) -> Result<()> {
         if self.segments.get(&segment).is_some_and(|segment| segment.blocks.is_empty()) {
             self.file_bytes -= self.segments.remove(&segment).map_or(0, |segment| segment.bytes);
-            self.disk.remove(&self.name(segment))?;
+            self.files.let_go(self.segment_of(segment))?;
         }
         Ok(())
     }
@@ -320,7 +369,7 @@ impl BlockStore {
         let (block, segment) = self.block(number)?;
         let (file, traffic) = (Arc::clone(&segment.file), Arc::clone(&self.traffic));
         let pending = self.pending.get(&number).filter(|pending| !pending.is_written()).map(Arc::clone);
-        Ok(OpenedBlock { number, block, file, pending, name: self.name(block.segment), traffic })
+        Ok(OpenedBlock { number, block, file, pending, name: self.segment_of(block.segment).file_name(), traffic })
     }
 
     /// Reads all of a block, and gives its records to `each`, with their offsets, in the order in which they were put
@@ -432,6 +481,16 @@ impl OpenedBlock {
         found.ok_or_else(|| self.damaged(format_args!("it is not what was written")))
     }
 
+    fn rows(&self) -> Result<BlockRows> {
+        let mut bytes = Vec::new();
+        let rows = self.read_all(&mut bytes)?.into_iter().map(|(offset, record)| {
+            let start = offset as usize + RECORD_HEADER_BYTES;
+            (record.tuple, offset, start..start + record.image.len())
+        });
+        let rows: Vec<_> = rows.collect();
+        Ok(BlockRows::new(self.number, bytes, rows.into_iter()))
+    }
+
     fn read(&self, range: Range<usize>, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
         if let Some(pending) = &self.pending {
@@ -454,19 +513,95 @@ impl OpenedBlock {
     }
 }
 
+/// Reads all of a block that an earlier process has written.
+///
+/// # Errors
+/// If it cannot be read, or is not what was written, naming the file and the place.
+pub(crate) fn read_block(file: &Arc<dyn ReadFile>, name: &str, entry: &BlockEntry) -> Result<BlockRows> {
+    let (block, file) = (Block::of_entry(entry, 0), Arc::clone(file));
+    let traffic = Arc::default();
+    OpenedBlock { number: entry.block, block, file, pending: None, name: name.to_owned(), traffic }.rows()
+}
+
 impl Block {
+    fn of_entry(entry: &BlockEntry, rows: u32) -> Self {
+        let BlockEntry { table, segment, at, bytes, row_bytes, .. } = *entry;
+        Self { table, segment, at, bytes, rows, row_bytes, snapshot: 0 }
+    }
+
     fn live_bytes(&self) -> u64 {
         u64::from(self.rows) * u64::from(self.row_bytes)
     }
 }
 
 impl Blocks for BlockStore {
-    fn put(&mut self, table: TableId, rows: &mut dyn Iterator<Item = (TupleId, &[u8])>) -> Result<Vec<BlockPlace>> {
+    fn put(
+        &mut self,
+        table: TableId,
+        indexes: &[u64],
+        rows: &mut dyn Iterator<Item = BlockRowImage<'_>>,
+    ) -> Result<Vec<BlockPlace>> {
         let mut builder = self.begin(table)?;
         let block = builder.number();
-        let places = rows.map(|(tuple, image)| BlockPlace { block, offset: builder.push(tuple, image) }).collect();
-        BlockStore::put(self, builder)?;
+        let mut keys = KeysOfBlock::new(block, table, indexes);
+        let places = rows.map(|row| {
+            let offset = builder.push(row.tuple, row.image);
+            keys.push(&row, offset);
+            BlockPlace { block, offset }
+        });
+        let places: Vec<BlockPlace> = places.collect();
+        if places.iter().any(|place| place.offset > BlockPlace::OFFSET_MAX) {
+            return Err(Error::internal("a block of more bytes than a locator counts"));
+        }
+        self.put_with(builder, Some(&keys))?;
         Ok(places)
+    }
+
+    fn adopt(&mut self, block: &BlockEntry, rows: u32) -> Result<()> {
+        if !self.segments.contains_key(&block.segment) {
+            let segment = self.segment_of(block.segment);
+            let missing = || Error::corrupt(format_args!("the snapshot has no {}", segment.file_name()));
+            let extent = self.files.extent(segment).ok_or_else(missing)?;
+            let file = Arc::from(self.files.disk().open_direct(&segment.file_name())?);
+            self.files.use_segment(segment);
+            self.add_segment(block.segment, file, Source::Earlier(extent), extent.bytes);
+        }
+        self.enter(block.block, Block::of_entry(block, rows));
+        Ok(())
+    }
+
+    fn adopt_directories(&mut self, directories: &[DirectoryEntry]) {
+        for directory in directories {
+            if let Some(segment) = self.segments.get_mut(&directory.segment) {
+                segment.directories.push(*directory);
+            }
+        }
+    }
+
+    fn begin_snapshot(&mut self, position: Sequence) {
+        self.snapshot = (position, self.snapshot.1 + 1);
+    }
+
+    fn refer(&mut self, number: BlockNumber) -> Result<Option<BlockEntry>> {
+        let (position, snapshot) = self.snapshot;
+        self.block(number)?;
+        let Some(block) = self.blocks.get_mut(&number) else { return Ok(None) };
+        if std::mem::replace(&mut block.snapshot, snapshot) == snapshot {
+            return Ok(None);
+        }
+        let Block { table, segment, at, bytes, row_bytes, .. } = *block;
+        let file = self.segment_of(segment);
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            segment.snapshot = snapshot;
+            self.files.refer(position, file, (&segment.source, at + u64::from(bytes)));
+        }
+        Ok(Some(BlockEntry { block: number, table, segment, at, bytes, row_bytes }))
+    }
+
+    fn directories(&mut self) -> Vec<DirectoryEntry> {
+        self.write_directory();
+        let referred = self.segments.values().filter(|segment| segment.snapshot == self.snapshot.1);
+        referred.flat_map(|segment| segment.directories.iter().copied()).collect()
     }
 
     fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -480,30 +615,27 @@ impl Blocks for BlockStore {
 
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {
         let opened = self.opened(block)?;
-        Ok(Box::new(move || {
-            let mut bytes = Vec::new();
-            let rows = opened.read_all(&mut bytes)?.into_iter().map(|(offset, record)| {
-                let start = offset as usize + RECORD_HEADER_BYTES;
-                (record.tuple, offset, start..start + record.image.len())
-            });
-            let rows: Vec<_> = rows.collect();
-            Ok(BlockRows::new(block, bytes, rows.into_iter()))
-        }))
+        Ok(Box::new(move || opened.rows()))
     }
 
     fn sparse(&self, count: usize) -> Vec<BlockNumber> {
+        let blocks = |segment: &Segment| -> Vec<BlockNumber> {
+            segment.blocks.difference(&self.aside).copied().take(count).collect()
+        };
+        let is_open = |segment: u64| self.open.as_ref().is_some_and(|open| open.segment == segment);
+        let complete = || self.segments.iter().filter(|(number, _)| !is_open(**number)).map(|(_, segment)| segment);
+        let may_be_lost = |segment: &&Segment| matches!(&segment.source, Source::Written(file) if file.may_be_lost());
+        // No snapshot could refer to them.
+        if let Some(lost) = complete().filter(may_be_lost).map(blocks).find(|blocks| !blocks.is_empty()) {
+            return lost;
+        }
         let slack = SPARSE_SEGMENTS * self.settings.segment_bytes;
         if self.file_bytes <= SPARSE_RATIO * self.live_bytes + slack {
             return Vec::new();
         }
-        let is_open = |segment: u64| self.open.as_ref().is_some_and(|open| open.segment == segment);
-        let complete = self.segments.iter().filter(|(number, _)| !is_open(**number)).map(|(_, segment)| segment);
         // The least share of live bytes; in integers, so that it is the same everywhere.
         let share = |segment: &Segment| u128::from(segment.live_bytes) * 1000 / u128::from(segment.bytes.max(1));
-        let blocks = |segment: &Segment| -> Vec<BlockNumber> {
-            segment.blocks.difference(&self.aside).copied().take(count).collect()
-        };
-        let mut candidates: Vec<&Segment> = complete.filter(|segment| share(segment) < SPARSE_SHARE).collect();
+        let mut candidates: Vec<&Segment> = complete().filter(|segment| share(segment) < SPARSE_SHARE).collect();
         candidates.sort_by_key(|segment| share(segment));
         candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()
     }
@@ -529,7 +661,7 @@ impl Blocks for BlockStore {
     }
 
     fn next(&self) -> BlockNumber {
-        BlockNumber(self.next_block)
+        self.files.next_block()
     }
 
     fn has_longer(&self, table: TableId, bytes: usize) -> bool {
@@ -543,7 +675,7 @@ impl Blocks for BlockStore {
             rows: self.rows,
             block_bytes: self.block_bytes,
             file_bytes: self.file_bytes,
-            written_total: self.next_block.into(),
+            written_total: self.written,
             written_bytes_total: self.written_bytes,
             reads_total: self.traffic.reads.load(Ordering::Relaxed),
             read_bytes_total: self.traffic.bytes.load(Ordering::Relaxed),
@@ -560,13 +692,13 @@ fn no_segment(segment: u64) -> Error {
     Error::internal(format_args!("no segment {segment} of blocks"))
 }
 
-/// Removes its files, which nothing refers to.
+/// Lets its files go.
 impl Drop for BlockStore {
     fn drop(&mut self) {
         self.open = None;
         for segment in std::mem::take(&mut self.segments).into_keys() {
             // Those that stay go when the next process starts.
-            let _stays = self.disk.remove(&self.name(segment));
+            let _stays = self.files.let_go(self.segment_of(segment));
         }
     }
 }

@@ -8,12 +8,13 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crc32c::{crc32c, crc32c_append};
 use parking_lot::Mutex;
 use thermocline_machine::{EventCount, Machine, Step, Wait};
-use thermocline_types::Error;
+use thermocline_types::{Error, Result};
 
 use crate::disk::AppendFile;
 
@@ -53,20 +54,40 @@ impl PendingBlock {
     }
 }
 
-/// The file of a segment that is being written.
+/// The file of a segment that this process writes, or has written.
 #[derive(Debug)]
 pub(super) struct SegmentWrites {
     /// Locked while a block is written.
-    file: Mutex<Box<dyn AppendFile>>,
+    file: Mutex<Written>,
     waiting: Mutex<VecDeque<Arc<PendingBlock>>>,
+    /// Whether nothing will be added.
+    is_complete: AtomicBool,
     /// Why it takes no more blocks; unset while it does.
     failed: OnceLock<Error>,
+    /// Why its bytes may be lost in a crash.
+    not_synced: OnceLock<Error>,
+}
+
+#[derive(Debug)]
+struct Written {
+    /// `None` once it is complete and synced.
+    file: Option<Box<dyn AppendFile>>,
+    bytes: u64,
+    /// Of these bytes.
+    checksum: u32,
 }
 
 impl SegmentWrites {
-    /// A file at whose end blocks are to be written.
-    pub fn new(file: Box<dyn AppendFile>) -> Arc<Self> {
-        Arc::new(Self { file: Mutex::new(file), waiting: Mutex::default(), failed: OnceLock::new() })
+    /// A file with this header, behind which blocks are to be written.
+    pub fn new(file: Box<dyn AppendFile>, header: &[u8]) -> Arc<Self> {
+        let written = Written { file: Some(file), bytes: header.len() as u64, checksum: crc32c(header) };
+        Arc::new(Self {
+            file: Mutex::new(written),
+            waiting: Mutex::default(),
+            is_complete: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            not_synced: OnceLock::new(),
+        })
     }
 
     /// Why a block could not be written.
@@ -74,17 +95,58 @@ impl SegmentWrites {
         self.failed.get().cloned()
     }
 
+    /// Whether a crash may take its bytes although they were to be synced.
+    pub fn may_be_lost(&self) -> bool {
+        self.not_synced.get().is_some()
+    }
+
     /// Writes the block that waits longest; the file is locked before that is chosen, so that blocks keep their order.
-    fn write_one(&self) {
-        let mut file = self.file.lock();
-        let Some(block) = self.waiting.lock().pop_front() else { return };
+    /// If none waits and none will, the file is synced and closed.
+    fn write_one(&self) -> bool {
+        let mut written = self.file.lock();
+        let next = self.waiting.lock().pop_front();
+        let Some(block) = next else {
+            if self.is_complete.load(Ordering::Acquire) && self.sync_written(&mut written).is_ok() {
+                written.file = None;
+            }
+            return false;
+        };
         if self.failed.get().is_none()
-            && let Err(error) = file.append(&block.bytes)
+            && let Some(file) = &mut written.file
         {
-            // Nobody else sets it: the file is locked.
-            let _set = self.failed.set(error);
+            match file.append(&block.bytes) {
+                Ok(()) => {
+                    written.bytes += block.bytes.len() as u64;
+                    written.checksum = crc32c_append(written.checksum, &block.bytes);
+                }
+                Err(error) => {
+                    // Nobody else sets it: the file is locked.
+                    let _set = self.failed.set(error);
+                }
+            }
         }
         block.state.store(if self.failed.get().is_none() { WRITTEN } else { FAILED }, Ordering::Release);
+        true
+    }
+
+    /// Writes what waits, and makes it outlast a crash; returns the number of bytes in the file, and their checksum.
+    ///
+    /// # Errors
+    /// If it, or an earlier part, may be lost in a crash.
+    pub fn sync(&self) -> Result<(u64, u32)> {
+        while self.write_one() {}
+        let mut written = self.file.lock();
+        self.sync_written(&mut written)?;
+        Ok((written.bytes, written.checksum))
+    }
+
+    fn sync_written(&self, written: &mut Written) -> Result<()> {
+        if let Some(error) = self.not_synced.get() {
+            return Err(error.clone());
+        }
+        let Some(file) = &mut written.file else { return Ok(()) };
+        // After a failure, another attempt may succeed without the bytes.
+        file.sync().inspect_err(|error| drop(self.not_synced.set(error.clone())))
     }
 }
 
@@ -131,6 +193,16 @@ impl BlockWrites {
         drop(state);
         self.arrived.advance();
         while self.state.lock().bytes > most && self.write_one() {}
+    }
+
+    /// Lets a segment be synced and closed behind its last block.
+    pub(super) fn complete(&self, segment: &Arc<SegmentWrites>) {
+        segment.is_complete.store(true, Ordering::Release);
+        self.state.lock().turns.push_back((Arc::clone(segment), 0));
+        self.arrived.advance();
+        if self.waiting_bytes_max == 0 {
+            self.write_all();
+        }
     }
 
     /// Whether nothing waits.

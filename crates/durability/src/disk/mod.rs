@@ -18,6 +18,7 @@ mod simulated;
 
 use std::fmt::Debug;
 
+use crc32c::{crc32c, crc32c_append};
 use thermocline_types::Result;
 
 pub use empty::EmptyDisk;
@@ -103,6 +104,26 @@ pub fn read_file(disk: &dyn Disk, name: &str, limit: u64) -> Result<Vec<u8>> {
     let read = file.read_at(0, &mut bytes)?;
     bytes.truncate(read);
     Ok(bytes)
+}
+
+/// Bytes read at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Gives the first bytes of a file to `each`, a piece at a time, and returns their CRC-32C; `None` if the file has fewer.
+pub fn read_pieces(file: &dyn ReadFile, bytes: u64, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Option<u32>> {
+    let mut buffer = vec![0; usize::try_from(bytes.min(PIECE_BYTES)).unwrap_or(usize::MAX)];
+    let (mut offset, mut checksum) = (0, crc32c(&[]));
+    while offset < bytes {
+        let length = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let piece = buffer.get_mut(..length).unwrap_or_default();
+        if file.read_at(offset, piece)? < length {
+            return Ok(None);
+        }
+        checksum = crc32c_append(checksum, piece);
+        each(piece)?;
+        offset += length as u64;
+    }
+    Ok(Some(checksum))
 }
 
 /// Writes a file so that a crash leaves either all of it or none of it under its name: under a temporary name first,

@@ -18,6 +18,7 @@ use thermocline_tables::partition::Partition;
 use thermocline_tables::schema::TableId;
 use thermocline_types::{Error, Result};
 
+use super::blocks::BlocksOfSnapshot;
 use super::{Reading, SnapshotRows};
 
 /// Puts all rows into empty partitions; in this thread if `threads` is one. Rows of `replicated` tables go into all of
@@ -83,25 +84,30 @@ impl Filling<'_> {
     fn fill(&self, partition: &mut Partition, loaded: &mut dyn FnMut(u64)) -> Result<()> {
         let id = partition.id();
         let mut filling = partition.begin_filling();
+        let check = || self.check();
         if id != PartitionId(0) && !self.replicated.is_empty() {
             let wanted = |table| self.replicated.contains(&table);
+            let mut blocks = BlocksOfSnapshot::default();
             self.rows.each_chunk(PartitionId(0), self.reading, wanted, |chunk| {
                 self.check()?;
-                filling.add(chunk.table, chunk.load, chunk.rows())
+                blocks.add(chunk, &mut filling)
             })?;
+            blocks.finish((self.rows, PartitionId(0)), &mut filling, &check)?;
         }
+        let mut blocks = BlocksOfSnapshot::default();
         self.rows.each_chunk(
             id,
             self.reading,
             |_| true,
             |chunk| {
                 self.check()?;
-                filling.add(chunk.table, chunk.load, chunk.rows())?;
-                loaded(chunk.count.into());
+                blocks.add(chunk, &mut filling)?;
+                loaded(chunk.row_count().into());
                 Ok(())
             },
         )?;
-        filling.finish(&|| self.check())
+        blocks.finish((self.rows, id), &mut filling, &check)?;
+        filling.finish(&check)
     }
 
     fn check(&self) -> Result<()> {

@@ -16,6 +16,7 @@
 //!
 //! Left out: execution of procedures and statements ([`Execute`], implemented by the engine).
 
+mod blocks;
 mod choice;
 mod filling;
 mod halt;
@@ -105,7 +106,7 @@ impl fmt::Display for Described<'_> {
 /// A [read-only](Recovered::read_only) state leaves the directory unchanged.
 pub fn recover<R: Replay>(
     disk: &dyn crate::disk::Disk,
-    replay: impl FnMut(Option<Identity>) -> Result<R>,
+    replay: impl FnMut(&Plan) -> Result<R>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(R, Recovered)> {
     recover_planned(&Plan::make(disk)?, disk, replay, progress)
@@ -115,15 +116,15 @@ pub fn recover<R: Replay>(
 pub fn recover_planned<R: Replay>(
     plan: &Plan,
     disk: &dyn crate::disk::Disk,
-    mut replay: impl FnMut(Option<Identity>) -> Result<R>,
+    mut replay: impl FnMut(&Plan) -> Result<R>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(R, Recovered)> {
-    let mut state = replay(plan.identity())?;
+    let mut state = replay(plan)?;
     let recovered = match plan.replay(disk, &mut state, progress) {
         Err(Halt::Differs(read_only)) => {
             // Its changes are not wanted, and its memory is needed.
             drop(state);
-            state = replay(plan.identity())?;
+            state = replay(plan)?;
             let before = plan.replay_until(disk, &mut state, read_only.until, progress);
             let before = before.map_err(Halt::into_error)?;
             Recovered { read_only: Some(*read_only), ..before }

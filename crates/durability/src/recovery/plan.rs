@@ -11,6 +11,7 @@ use super::choice::{Choice, LogState, SnapshotState, choose};
 use super::run::Run;
 use super::{Halt, ReadOnly, Replay};
 use crate::Semantics;
+use crate::blocks::BlockFiles;
 use crate::disk::{Disk, TEMPORARY};
 use crate::log::{
     CONTROL, Control, LogEnd, LogExtent, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments,
@@ -119,6 +120,14 @@ impl Plan {
             }
             _ => snapshot,
         };
+        let missing = snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.references.check(disk));
+        let snapshot = match missing {
+            Err(error @ Error::Corrupt(_)) => {
+                damage = Some(error);
+                None
+            }
+            there => there.map(|()| snapshot)?,
+        };
         let snapshot_state = match (&snapshot, position) {
             (Some(_), _) => SnapshotState::Whole,
             (None, Some(_)) => SnapshotState::Damaged,
@@ -198,6 +207,15 @@ impl Plan {
     /// Identity of the database; `None` if no readable file names it.
     pub const fn identity(&self) -> Option<Identity> {
         self.identity
+    }
+
+    /// The files of blocks in the directory, with those to which the newest snapshot refers.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn block_files(&self, disk: &Arc<dyn Disk>) -> Result<Arc<BlockFiles>> {
+        let snapshot = self.snapshot.as_ref().map(|snapshot| (snapshot.position, &snapshot.references));
+        BlockFiles::open(Arc::clone(disk), snapshot)
     }
 
     /// The newest snapshot; `None` if there is none, or it is damaged.

@@ -14,8 +14,7 @@ use thermocline_types::{Error, Result, Value};
 use super::filling::fill;
 use super::{Described, Replay, SnapshotRows, verify_digest};
 use crate::Semantics;
-use crate::blocks::{BlockStore, BlockStoreSettings, BlockWrites};
-use crate::disk::Disk;
+use crate::blocks::{BlockFiles, BlockStore, BlockStoreSettings, BlockWrites};
 use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record};
 
 /// Executes the commands of records as in their first run.
@@ -91,24 +90,21 @@ impl<X: Execute> Rebuild<X> {
         Self { members, threads, schema: Schema::default(), execute, parts: None }
     }
 
-    /// Evicts rows to blocks on this disk while the budget is exceeded. Blocks of an earlier process are removed.
-    ///
-    /// # Errors
-    /// If they cannot be removed.
+    /// Evicts rows to blocks in these files while the budget is exceeded, and leaves rows of the snapshot in theirs.
+    #[must_use]
     pub fn with_blocks(
         mut self,
-        disk: &Arc<dyn Disk>,
+        files: &Arc<BlockFiles>,
         database: DatabaseId,
         settings: BlockStoreSettings,
         writes: &Arc<BlockWrites>,
-    ) -> Result<Self> {
-        BlockStore::clear(&**disk)?;
+    ) -> Self {
         for member in &mut self.members {
             let (id, to) = (member.partition.id(), (Arc::clone(writes), member.partition.budget()));
-            let blocks = BlockStore::new(Arc::clone(disk), database, id, settings, to);
+            let blocks = BlockStore::new(Arc::clone(files), database, id, settings, to);
             member.partition.set_blocks(Box::new(blocks));
         }
-        Ok(self)
+        self
     }
 
     /// Uses this many threads; with one, files are read in the same order each time.

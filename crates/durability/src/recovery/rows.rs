@@ -36,6 +36,11 @@ impl<'a> SnapshotRows<'a> {
         Self { plan, disk, snapshot }
     }
 
+    /// The directory.
+    pub(super) const fn disk(&self) -> &'a dyn Disk {
+        self.disk
+    }
+
     /// An error once the replay is to stop.
     pub fn check_interrupt(&self) -> Result<()> {
         self.plan.check_interrupt()

@@ -41,7 +41,7 @@ impl Replay for Numbers {
                     for (tuple, _) in chunk.rows() {
                         assert!(self.numbers.insert(tuple.0.into()), "a row twice");
                     }
-                    loaded(chunk.count.into());
+                    loaded(chunk.row_count().into());
                     Ok(())
                 },
             )?;

@@ -1,25 +1,22 @@
 //! Copies the rows of one partition while its transactions go on.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use thermocline_machine::ids::LoadId;
+use thermocline_machine::ids::{LoadId, Sequence};
 use thermocline_machine::{EventCount, Wait};
 use thermocline_tables::partition::{Partition, PreImages};
 use thermocline_tables::schema::TableId;
-use thermocline_tables::table::{
-    BlockLayouts, BlockReader, BlockRows, Budget, Change, ScanFrontier, TupleId, TupleIds, Working,
-};
+use thermocline_tables::table::{BlockPlace, Budget, Change, ScanFrontier, TupleId, TupleIds, Working};
 use thermocline_types::{Error, Result};
 
-use super::rows::{CHUNK_BYTES, ChunkBuilder};
+use super::rows::{CHUNK_BYTES, ChunkBuilder, Kind};
 
 /// Bytes that must be free in the budget for spare memory to be kept.
 const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
-/// Blocks that are read between two steps.
-const BLOCKS_AT_ONCE: usize = 4;
+/// Bytes that a row in a block counts for in a step.
+const PLACE_BYTES: usize = 64;
 
 /// A partition's share of a snapshot.
 ///
@@ -62,42 +59,15 @@ struct State {
     chunk_bytes: usize,
     /// Memory of a written chunk, for the next one.
     spare: Vec<u8>,
-    blocks: BlocksOfCopy,
+    /// Places of rows in blocks, and the blocks that have not been written yet.
+    places: ChunkBuilder,
+    blocks: ChunkBuilder,
     bytes_max: usize,
     /// Advances when chunks were taken or copying ended.
     taken: Arc<EventCount>,
     failed: Option<Error>,
     budget: Arc<Budget>,
     charged: usize,
-}
-
-/// Blocks with rows of the table that is being copied, which its partition does not read.
-///
-/// ```text
-///  step: wanted --read_blocks--> read --step: rows chosen--> chosen --read_blocks: rows copied
-/// ```
-#[derive(Default)]
-struct BlocksOfCopy {
-    wanted: Vec<BlockReader>,
-    read: Vec<BlockRows>,
-    chosen: Option<(TableId, BlockLayouts, Vec<BlockRows>)>,
-}
-
-impl fmt::Debug for BlocksOfCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlocksOfCopy").field("wanted", &self.wanted.len()).field("read", &self.read.len()).finish()
-    }
-}
-
-impl BlocksOfCopy {
-    const fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && self.read.is_empty() && self.chosen.is_none()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let chosen = self.chosen.iter().flat_map(|(.., blocks)| blocks);
-        self.read.iter().chain(chosen).map(BlockRows::memory_bytes).sum()
-    }
 }
 
 #[derive(Debug)]
@@ -117,11 +87,13 @@ struct Hidden {
     /// Their bitmap at the barrier.
     ids: Box<[u64]>,
     rows: ChunkBuilder,
+    places: ChunkBuilder,
 }
 
 impl Hidden {
     fn new((load, ids): (LoadId, &TupleIds)) -> Self {
-        Self { ids: ids.words().into(), rows: ChunkBuilder::of_load(load) }
+        let (rows, places) = (ChunkBuilder::of_load(load), ChunkBuilder::places_of_load(load));
+        Self { ids: ids.words().into(), rows, places }
     }
 
     fn contains(&self, id: TupleId) -> bool {
@@ -130,32 +102,37 @@ impl Hidden {
 }
 
 impl TableCopy {
-    /// Chunk for the image of a load's row; `None` if the row belonged to no load.
-    fn hidden(&mut self, id: TupleId) -> Option<&mut ChunkBuilder> {
-        self.hidden.iter_mut().find(|hidden| hidden.contains(id)).map(|hidden| &mut hidden.rows)
+    /// The load of a row; `None` if it belonged to none.
+    fn hidden(&mut self, id: TupleId) -> Option<&mut Hidden> {
+        self.hidden.iter_mut().find(|hidden| hidden.contains(id))
     }
 
     /// The chunks that are not full.
     fn rest(self) -> impl Iterator<Item = Vec<u8>> {
-        let hidden = self.hidden.into_iter().map(|hidden| hidden.rows);
+        let hidden = self.hidden.into_iter().flat_map(|hidden| [hidden.rows, hidden.places]);
         std::iter::once(self.changed).chain(hidden).filter_map(|mut rows| rows.take())
     }
 
     fn memory_bytes(&self) -> usize {
-        let hidden = self.hidden.iter().map(|hidden| size_of_val(&*hidden.ids) + hidden.rows.memory_bytes());
+        let hidden = self.hidden.iter();
+        let hidden = hidden
+            .map(|Hidden { ids, rows, places }| size_of_val(&**ids) + rows.memory_bytes() + places.memory_bytes());
         self.uncopied.memory_bytes() + self.changed.memory_bytes() + hidden.sum::<usize>()
     }
 }
 
 impl Copier {
-    /// Begins to copy a partition that stands at the barrier. While more than `bytes_max` bytes wait in memory, the
+    /// Begins to copy a partition that stands at the barrier, for the snapshot at this place in the log. While more than `bytes_max` bytes wait in memory, the
     /// partition runs no further transaction; the changes of the last one may exceed the limit. Without memory the copy
     /// fails rather than take that of transactions.
     ///
     /// Replicated tables are copied from the first partition only.
-    pub fn begin(partition: &mut Partition, bytes_max: usize) -> Self {
+    pub fn begin(partition: &mut Partition, position: Sequence, bytes_max: usize) -> Self {
+        if let Some(blocks) = partition.blocks_mut() {
+            blocks.begin_snapshot(position);
+        }
         let first = partition.id().0 == 0;
-        let tables = partition
+        let tables: VecDeque<_> = partition
             .tables()
             .filter(|table| first || table.definition().partition_by.is_some())
             .map(|table| TableCopy {
@@ -165,13 +142,19 @@ impl Copier {
                 hidden: table.loads().map(Hidden::new).collect(),
             })
             .collect();
+        let mut layouts = ChunkBuilder::of_kind(Kind::Layouts);
+        let copied = tables.iter().filter_map(|copy| partition.table(copy.table).ok());
+        let each = copied.flat_map(|table| table.earlier_layouts().map(|layout| (table.definition().id, layout)));
+        let mut chunks: VecDeque<_> = each.filter_map(|(table, layout)| layouts.push_layout(table, layout)).collect();
+        chunks.extend(layouts.take());
         let mut state = State {
             tables,
             open: ChunkBuilder::default(),
-            chunks: VecDeque::new(),
-            chunk_bytes: 0,
+            chunk_bytes: chunks.iter().map(Vec::capacity).sum(),
+            chunks,
             spare: Vec::new(),
-            blocks: BlocksOfCopy::default(),
+            places: ChunkBuilder::of_kind(Kind::Places),
+            blocks: ChunkBuilder::of_kind(Kind::Blocks),
             bytes_max,
             taken: EventCount::new(),
             failed: None,
@@ -184,80 +167,54 @@ impl Copier {
         Self { state }
     }
 
-    /// Visits up to `ids` ids and copies their rows, up to about a chunk. Rows in blocks are left to
-    /// [`Copier::read_blocks`], which must be called between two steps.
-    pub fn step(&self, partition: &Partition, ids: u32) -> Result<Step> {
+    /// Visits up to `ids` ids and copies their rows, up to about a chunk. Rows in blocks stay there: their places are
+    /// copied, and the snapshot refers to the blocks.
+    pub fn step(&self, partition: &mut Partition, ids: u32) -> Result<Step> {
         let state = &mut *self.state.lock();
         let (mut left, mut bytes) = (ids, 0);
         while left > 0 && bytes < CHUNK_BYTES {
             state.check()?;
             let Some(copy) = state.tables.front_mut() else { break };
             let table = partition.table(copy.table)?;
-            if !state.blocks.read.is_empty() {
-                let mut read = std::mem::take(&mut state.blocks.read);
-                read.iter_mut().for_each(|block| copy.uncopied.choose(table, block));
-                state.blocks.chosen = Some((copy.table, table.block_layouts(), read));
-            }
             let Some((id, done)) = copy.uncopied.next(table) else {
-                if copy.uncopied.has_put_off() {
-                    state.want_blocks(partition)?;
-                    break;
-                }
-                if !state.blocks.is_empty() {
-                    break;
-                }
                 if let Some(copy) = state.tables.pop_front() {
                     copy.rest().for_each(|chunk| state.keep(chunk));
                 }
                 state.charge();
                 continue;
             };
-            if !done && table.block_place(id).is_some() {
-                copy.uncopied.put_off(id);
-            } else if !done {
-                let (table_id, image) = (copy.table, table.image(id)?);
-                bytes += image.len();
-                state.copy(table_id, id, image);
-            }
             left -= 1;
+            if done {
+                continue;
+            }
+            let table_id = copy.table;
+            match table.block_place(id) {
+                Some(place) => {
+                    state.refer(partition, (table_id, id), place)?;
+                    bytes += PLACE_BYTES;
+                }
+                None => {
+                    let image = table.image(id)?;
+                    bytes += image.len();
+                    state.copy(table_id, id, image);
+                }
+            }
         }
         state.check()?;
         if !state.tables.is_empty() {
             return Ok(Step::More);
         }
-        if let Some(chunk) = state.open.take() {
-            state.keep(chunk);
+        let mut directories = ChunkBuilder::of_kind(Kind::Directories);
+        for directory in partition.blocks_mut().map(|blocks| blocks.directories()).unwrap_or_default() {
+            directories.push_directory(&directory).into_iter().for_each(|chunk| state.keep(chunk));
         }
+        let rest = [directories.take(), state.open.take(), state.places.take(), state.blocks.take()];
+        rest.into_iter().flatten().for_each(|chunk| state.keep(chunk));
         state.spare = Vec::new();
         state.charge();
         // The last chunk may have exceeded the memory.
         state.check()?;
         Ok(Step::Done)
-    }
-
-    /// Reads the blocks that the last step wanted, and copies the rows that it has chosen from those read before. Not
-    /// in the partition's thread, which goes on meanwhile.
-    ///
-    /// # Errors
-    /// If a block cannot be read, or is not what was written.
-    pub fn read_blocks(&self) -> Result<()> {
-        let chosen = self.state.lock().blocks.chosen.take();
-        if let Some((table, layouts, blocks)) = chosen {
-            for block in &blocks {
-                // Commits of the partition wait for one block at most.
-                let mut state = self.state.lock();
-                layouts.each_chosen(block, &mut |id, row| {
-                    state.copy(table, id, row.image());
-                    Ok(())
-                })?;
-            }
-        }
-        let wanted = std::mem::take(&mut self.state.lock().blocks.wanted);
-        let read = wanted.into_iter().map(|read| read()).collect::<Result<Vec<_>>>()?;
-        let mut state = self.state.lock();
-        state.blocks.read.extend(read);
-        state.charge();
-        Ok(())
     }
 
     /// Takes a complete chunk, if there is one, to be written.
@@ -307,24 +264,23 @@ impl State {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Wants blocks with rows of the first table, and copies rows that are live again.
-    fn want_blocks(&mut self, partition: &Partition) -> Result<()> {
-        let Some(mut copy) = self.tables.pop_front() else { return Ok(()) };
-        let (id, table) = (copy.table, partition.table(copy.table)?);
-        let mut live = Vec::new();
-        let wanted = copy.uncopied.block_readers((table, partition.blocks()), BLOCKS_AT_ONCE, &mut |row| {
-            live.push(row);
-            Ok(())
-        });
-        self.tables.push_front(copy);
-        live.into_iter().try_for_each(|row| table.image(row).map(|image| self.copy(id, row, image)))?;
-        self.blocks.wanted = wanted?;
+    /// Copies the place of a row of the first table that is in a block.
+    fn refer(&mut self, partition: &mut Partition, (table, id): (TableId, TupleId), place: BlockPlace) -> Result<()> {
+        let blocks = partition.blocks_mut().ok_or_else(|| Error::internal("an evicted row without blocks"))?;
+        let block = blocks.refer(place.block)?.and_then(|entry| self.blocks.push_block(&entry));
+        let hidden = self.tables.front_mut().and_then(|copy| copy.hidden(id)).map(|hidden| &mut hidden.places);
+        let places = hidden.unwrap_or(&mut self.places);
+        let before = places.memory_bytes();
+        let chunk = places.push_place(table, id, place);
+        let resized = places.memory_bytes() != before;
+        self.pushed(block, false);
+        self.pushed(chunk, resized);
         Ok(())
     }
 
     /// Copies a row of the first table.
     fn copy(&mut self, table: TableId, id: TupleId, image: &[u8]) {
-        match self.tables.front_mut().and_then(|copy| copy.hidden(id)) {
+        match self.tables.front_mut().and_then(|copy| copy.hidden(id)).map(|hidden| &mut hidden.rows) {
             None => self.push(table, id, image),
             Some(rows) => {
                 let before = rows.memory_bytes();
@@ -364,7 +320,7 @@ impl State {
     fn fail(&mut self, error: Error) {
         self.failed.get_or_insert(error);
         (self.chunks, self.chunk_bytes, self.open) = (VecDeque::new(), 0, ChunkBuilder::default());
-        (self.spare, self.blocks) = (Vec::new(), BlocksOfCopy::default());
+        (self.spare, self.places, self.blocks) = (Vec::new(), ChunkBuilder::default(), ChunkBuilder::default());
         self.tables.clear();
         self.charge();
         self.taken.advance();
@@ -372,7 +328,8 @@ impl State {
 
     fn memory_bytes(&self) -> usize {
         let tables: usize = self.tables.iter().map(TableCopy::memory_bytes).sum();
-        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + self.blocks.memory_bytes() + tables
+        let open = [&self.open, &self.places, &self.blocks].into_iter().map(ChunkBuilder::memory_bytes).sum::<usize>();
+        self.chunk_bytes + open + self.spare.capacity() + tables
     }
 
     fn charge(&mut self) {
@@ -404,9 +361,9 @@ impl PreImages for Watcher {
         if copy.uncopied.mark(change.id)
             && let Some(before) = change.before
         {
-            let is_hidden = copy.hidden.iter().any(|hidden| hidden.contains(change.id));
-            let rows = if is_hidden { copy.hidden(change.id) } else { Some(&mut copy.changed) };
-            let Some(rows) = rows else { return true };
+            let hidden =
+                copy.hidden.iter_mut().find(|hidden| hidden.contains(change.id)).map(|hidden| &mut hidden.rows);
+            let rows = hidden.unwrap_or(&mut copy.changed);
             let memory = rows.memory_bytes();
             let chunk = rows.push(change.table, change.id, before, &mut Vec::new());
             let resized = rows.memory_bytes() != memory;

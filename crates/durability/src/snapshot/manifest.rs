@@ -4,23 +4,27 @@ use std::fmt::Write;
 
 use crc32c::crc32c;
 use thermocline_machine::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
+use thermocline_tables::table::BlockNumber;
 use thermocline_types::{Error, Result};
 
 use crate::Semantics;
+use crate::blocks::{References, Segment, SegmentExtent};
 use crate::disk::{Disk, read_file};
 
 /// Manifest format that this version writes, and the newest that it reads.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 /// Last format whose manifests do not name the engine's semantics.
 const WITHOUT_SEMANTICS: u32 = 1;
+/// Last format whose snapshots have all rows in their own files.
+const WITHOUT_BLOCKS: u32 = 2;
 
-/// Maximum bytes of a manifest, which has a line for each possible partition.
-const MANIFEST_BYTES_MAX: u64 = 8 << 20;
+/// Maximum bytes of a manifest, which has a line for each possible partition and each file of blocks.
+const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// Description of a snapshot; a text file, so that people can read it.
 ///
 /// ```text
-/// thermocline snapshot, format 2
+/// thermocline snapshot, format 3
 /// semantics 2
 /// database 0000000000000000000000000000002a
 /// position 1234
@@ -29,10 +33,13 @@ const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 /// definitions: 345 bytes, checksum 0badcafe
 /// partition 0: 2 rows, 96 bytes, checksum 0badcafe
 /// partition 1: 0 rows, 64 bytes, checksum 0badcafe
+/// next block 77
+/// blocks-00001-00000000000000000005: 8192 bytes, checksum 0badcafe
 /// checksum 0badcafe
 /// ```
 ///
-/// Checksums are CRC-32C, the last one of all lines before it. Format 1 had no line of the [`Semantics`].
+/// Checksums are CRC-32C, the last one of all lines before it. Files of blocks may be longer than the snapshot knows.
+/// Formats 1 and 2 had no lines of blocks, and format 1 none of the [`Semantics`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     /// Semantics with which its rows and definitions were made.
@@ -49,6 +56,8 @@ pub struct Manifest {
     pub definitions: (u64, u32),
     /// The rows of each partition, in the order of their numbers.
     pub partitions: Vec<PartitionRows>,
+    /// Blocks with rows to which it refers.
+    pub references: References,
 }
 
 /// The row file of a partition.
@@ -146,7 +155,7 @@ impl Manifest {
 
     fn to_text_of(&self, version: u32) -> String {
         let mut text = format!("thermocline snapshot, format {version}\n");
-        let Self { semantics, database, position, transaction, timestamp, definitions, partitions } = self;
+        let Self { semantics, database, position, transaction, timestamp, definitions, partitions, references } = self;
         let written = (|| {
             if version > WITHOUT_SEMANTICS {
                 writeln!(text, "semantics {semantics}")?;
@@ -156,6 +165,12 @@ impl Manifest {
             writeln!(text, "definitions: {} bytes, checksum {:08x}", definitions.0, definitions.1)?;
             for (number, PartitionRows { rows, bytes, checksum }) in partitions.iter().enumerate() {
                 writeln!(text, "partition {number}: {rows} rows, {bytes} bytes, checksum {checksum:08x}")?;
+            }
+            if version > WITHOUT_BLOCKS {
+                writeln!(text, "next block {}", references.next_block.0)?;
+            }
+            for SegmentExtent { segment, bytes, checksum } in &references.segments {
+                writeln!(text, "{}: {bytes} bytes, checksum {checksum:08x}", segment.file_name())?;
             }
             writeln!(text, "checksum {:08x}", crc32c(text.as_bytes()))
         })();
@@ -203,14 +218,21 @@ impl Manifest {
         let transaction = TransactionId(number("transaction ")?.parse().ok()?);
         let timestamp = Micros(number("timestamp ")?.parse().ok()?);
         let definitions = size_and_checksum(number("definitions: ")?)?;
-        let mut partitions = Vec::new();
+        let (mut partitions, mut references) = (Vec::new(), References::default());
         for line in lines {
-            let Some(rest) = line.strip_prefix("partition ") else { break };
-            let (rows, rest) = rest.split_once(": ")?.1.split_once(" rows, ")?;
-            let (bytes, checksum) = size_and_checksum(rest)?;
-            partitions.push(PartitionRows { rows: rows.parse().ok()?, bytes, checksum });
+            if let Some(rest) = line.strip_prefix("partition ") {
+                let (rows, rest) = rest.split_once(": ")?.1.split_once(" rows, ")?;
+                let (bytes, checksum) = size_and_checksum(rest)?;
+                partitions.push(PartitionRows { rows: rows.parse().ok()?, bytes, checksum });
+            } else if let Some(number) = line.strip_prefix("next block ") {
+                references.next_block = BlockNumber(number.parse().ok()?);
+            } else if let Some((name, rest)) = line.split_once(": ") {
+                let (segment, (bytes, checksum)) = (Segment::of_name(name)?, size_and_checksum(rest)?);
+                references.segments.push(SegmentExtent { segment, bytes, checksum });
+            }
         }
-        let manifest = Self { semantics, database, position, transaction, timestamp, definitions, partitions };
+        let manifest =
+            Self { semantics, database, position, transaction, timestamp, definitions, partitions, references };
         let right = u16::try_from(manifest.partitions.len()).is_ok_and(|count| count > 0);
         (right && version > 0 && manifest.to_text_of(version) == text).then_some(manifest)
     }
@@ -239,8 +261,16 @@ mod tests {
                 PartitionRows { rows: 2, bytes: 96, checksum: 1 },
                 PartitionRows { rows: 0, bytes: 64, checksum: u32::MAX },
             ],
+            references: References {
+                next_block: BlockNumber(9),
+                segments: vec![SegmentExtent {
+                    segment: Segment { partition: PartitionId(1), number: 5 },
+                    bytes: 8192,
+                    checksum: 7,
+                }],
+            },
         };
-        let text = "thermocline snapshot, format 2
+        let text = "thermocline snapshot, format 3
 semantics 2
 database 0000000000000000000000000000002a
 position 1234
@@ -249,6 +279,8 @@ timestamp -1
 definitions: 345 bytes, checksum 0badcafe
 partition 0: 2 rows, 96 bytes, checksum 00000001
 partition 1: 0 rows, 64 bytes, checksum ffffffff
+next block 9
+blocks-00001-00000000000000000005: 8192 bytes, checksum 00000007
 ";
         let sealed = |text: &str| format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
         let (unsealed, text) = (text, sealed(text));
@@ -261,8 +293,11 @@ partition 1: 0 rows, 64 bytes, checksum ffffffff
             Manifest::read(&disk, Sequence(1234))
         };
         assert_eq!(read(text.clone().into_bytes()), Ok(manifest.clone()));
-        let first = unsealed.replace("format 2\nsemantics 2", "format 1");
-        let expected = Manifest { semantics: Semantics::FIRST, ..manifest };
+        let (before, _) = unsealed.split_once("next block").unwrap();
+        let second = Manifest { references: References::default(), ..manifest };
+        assert_eq!(read(sealed(&before.replace("format 3", "format 2")).into_bytes()), Ok(second.clone()), "version 2");
+        let first = before.replace("format 3\nsemantics 2", "format 1");
+        let expected = Manifest { semantics: Semantics::FIRST, ..second };
         assert_eq!(read(sealed(&first).into_bytes()), Ok(expected), "of version 1");
         let newer = sealed(&unsealed.replace("semantics 2", "semantics 9"));
         let error = read(newer.into_bytes()).unwrap_err().to_string();
@@ -275,9 +310,9 @@ partition 1: 0 rows, 64 bytes, checksum ffffffff
             changed[bit / 8] ^= 1 << (bit % 8);
             assert!(matches!(read(changed), Err(Error::Corrupt(_) | Error::CannotOpen(_))), "bit {bit}");
         }
-        let newer = text.replace("format 2", "format 3").into_bytes();
+        let newer = text.replace("format 3", "format 4").into_bytes();
         let error = read(newer).unwrap_err().to_string();
-        assert!(error.contains("version 3 of") && error.contains("up to version 2"), "{error}");
+        assert!(error.contains("version 4 of") && error.contains("up to version 3"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //!  transactions after S -------------+                 manifest: now the snapshot exists
 //! ```
 //!
+//! Rows that are in blocks are not copied: the snapshot refers to the files of blocks, which stay for as long as it does.
+//!
 //! Files of the snapshot at S: `snapshot-S.sql`, `snapshot-S-P.rows` for each partition P, and, written last,
 //! `snapshot-S.manifest` with the checksums of the others. Files without a manifest are remains of an unfinished
 //! snapshot.
@@ -28,7 +30,7 @@ mod writer;
 pub use copier::{Copier, Step};
 pub use manifest::{Manifest, PartitionRows, SnapshotFile, list_snapshots, read_definitions};
 pub use redistribution::write_redistributed;
-pub use rows::{CHUNK_BYTES, Chunk, RowFileReader, RowsHeader};
+pub use rows::{CHUNK_BYTES, Chunk, Kind, RowFileReader, RowsHeader};
 pub use taking::{Barrier, Taking};
 pub use writer::{SnapshotWriter, remove_snapshots, remove_unfinished};
 

@@ -8,8 +8,9 @@ use thermocline_tables::schema::Schema;
 use thermocline_types::{Error, Result};
 
 use super::copier::{Copier, Step};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, list_snapshots};
 use super::writer::{SnapshotWriter, remove_attempt, remove_snapshots};
+use crate::blocks::BlockFiles;
 use crate::disk::Disk;
 
 /// Start of a snapshot: all partitions stand at one place in the log and are tracked from there on.
@@ -30,7 +31,8 @@ impl Barrier {
         // Partitions number their transactions independently.
         let (transaction, timestamp) = heads
             .fold((head.id, head.timestamp), |(id, timestamp), head| (id.max(head.id), timestamp.max(head.timestamp)));
-        let copiers = members.iter_mut().map(|member| Copier::begin(&mut member.partition, bytes_max)).collect();
+        let copiers = members.iter_mut().map(|member| Copier::begin(&mut member.partition, position, bytes_max));
+        let copiers = copiers.collect();
         Self { position, transaction, timestamp, definitions: schema.to_sql(), copiers }
     }
 
@@ -56,6 +58,7 @@ pub struct Taking {
     copiers: Vec<Option<Writing>>,
     writer: SnapshotWriter,
     position: Sequence,
+    files: Arc<BlockFiles>,
 }
 
 /// A partition's copier while its chunks are written. Its steps may be queued after a transaction that waits for them:
@@ -70,14 +73,20 @@ impl Drop for Writing {
 }
 
 impl Taking {
-    /// Creates its files; `None` if a snapshot of this position already exists.
-    pub fn begin(disk: Arc<dyn Disk>, identity: Identity, barrier: Barrier) -> Result<Option<Self>> {
+    /// Creates its files; `None` if a snapshot of this position already exists. It refers to blocks in `files`.
+    pub fn begin(
+        disk: Arc<dyn Disk>,
+        identity: Identity,
+        barrier: Barrier,
+        files: &Arc<BlockFiles>,
+    ) -> Result<Option<Self>> {
         let Barrier { position, transaction, timestamp, definitions, copiers } = barrier;
         let place = (position, transaction, timestamp);
         let writer = SnapshotWriter::begin(Arc::clone(&disk), identity, place, &definitions)
             .inspect_err(|_| drop(remove_attempt(&*disk, position)))?;
         let copiers = copiers.into_iter().map(|copier| Some(Writing(Arc::new(copier)))).collect();
-        Ok(writer.map(|writer| Self { disk, copiers, writer, position }))
+        let files = Arc::clone(files);
+        Ok(writer.map(|writer| Self { disk, copiers, writer, position, files }))
     }
 
     /// Its place in the log.
@@ -91,7 +100,7 @@ impl Taking {
     }
 
     /// Copies some rows of a partition and writes complete chunks.
-    pub fn step(&mut self, partition: &Partition, ids: u32) -> Result<()> {
+    pub fn step(&mut self, partition: &mut Partition, ids: u32) -> Result<()> {
         let Some(copier) = self.copier(partition.id()) else { return Ok(()) };
         let step = copier.step(partition, ids)?;
         self.write(partition.id(), Some(step)).map(drop)
@@ -101,7 +110,6 @@ impl Taking {
     /// Returns the number of bytes.
     pub fn write(&mut self, partition: PartitionId, step: Option<Step>) -> Result<u64> {
         let Some(copier) = self.copier(partition) else { return Ok(0) };
-        copier.read_blocks()?;
         let mut bytes = 0;
         while let Some(mut chunk) = copier.take_chunk() {
             bytes += chunk.len() as u64;
@@ -138,16 +146,28 @@ impl Taking {
         if !self.is_copied() {
             return Err(Error::internal("a snapshot without all rows"));
         }
-        let Self { disk, writer, position, .. } = self;
-        // On a full disk the next attempt and the log need the room.
-        let manifest = writer.complete(durable).inspect_err(|_| drop(remove_attempt(&*disk, position)))?;
+        let Self { disk, mut writer, position, files, .. } = self;
+        let completed = files.sync(position).and_then(|references| {
+            writer.set_references(references);
+            writer.complete(durable)
+        });
+        let manifest = completed.inspect_err(|_| {
+            // On a full disk the next attempt and the log need the room.
+            let _remains = remove_attempt(&*disk, position);
+            // Its manifest may be there, although it is not known to be durable.
+            if list_snapshots(&*disk).is_ok_and(|there| !there.contains(&position)) {
+                let _remains = files.abandoned(position);
+            }
+        })?;
         remove_snapshots(&*disk, position)?;
+        files.completed(position)?;
         Ok(manifest)
     }
 
     /// Gives up and removes its files.
     pub fn abandon(self) -> Result<()> {
         drop(self.copiers);
-        self.writer.abandon()
+        let forgotten = self.files.abandoned(self.position);
+        self.writer.abandon().and(forgotten)
     }
 }

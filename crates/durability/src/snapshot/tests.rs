@@ -121,14 +121,14 @@ fn a_snapshot_holds_the_rows_of_the_barrier_whatever_happens_meanwhile() {
             run.transact();
         }
         let expected = run.rows();
-        let copier = Copier::begin(&mut run.partition, 1 << 20);
+        let copier = Copier::begin(&mut run.partition, POSITION, 1 << 20);
         let mut writer = writer(&disk);
         loop {
             for _ in 0..run.random.below(4) {
                 run.transact();
             }
             let ids = 1 + u32::try_from(run.random.below(20)).unwrap();
-            let step = copier.step(&run.partition, ids).unwrap();
+            let step = copier.step(&mut run.partition, ids).unwrap();
             while let Some(mut chunk) = copier.take_chunk() {
                 writer.append(PartitionId(0), &mut chunk).unwrap();
                 copier.give_back(chunk);
@@ -156,7 +156,7 @@ fn a_copy_that_falls_behind_holds_up_its_partition() {
         run.partition.insert(TableId(0), &values, &mut run.transaction).unwrap();
     }
     run.partition.commit(&mut run.transaction);
-    let copier = Copier::begin(&mut run.partition, 1_000_000);
+    let copier = Copier::begin(&mut run.partition, POSITION, 1_000_000);
     let mut deleted = 0;
     while run.partition.held_up().is_none() {
         run.partition.delete(TableId(0), TupleId(deleted), &mut run.transaction).unwrap();
@@ -175,7 +175,7 @@ fn a_copy_that_falls_behind_holds_up_its_partition() {
         run.partition.delete(TableId(0), TupleId(id), &mut run.transaction).unwrap();
     }
     run.partition.commit(&mut run.transaction);
-    assert_eq!(copier.step(&run.partition, u32::MAX), Ok(Step::Done));
+    assert_eq!(copier.step(&mut run.partition, u32::MAX), Ok(Step::Done));
     drop(copier);
     assert!(run.partition.held_up().is_none(), "nobody copies any more");
     assert_eq!(run.partition.budget().working_total(), 0);
@@ -189,9 +189,9 @@ fn a_last_chunk_that_passes_a_limit_fails_the_copy() {
     while run.rows().is_empty() {
         run.transact();
     }
-    let copier = Copier::begin(&mut run.partition, 1 << 20);
+    let copier = Copier::begin(&mut run.partition, POSITION, 1 << 20);
     run.partition.budget().set_limit(0, 0);
-    assert_eq!(copier.step(&run.partition, u32::MAX).unwrap_err().sqlstate(), "53200");
+    assert_eq!(copier.step(&mut run.partition, u32::MAX).unwrap_err().sqlstate(), "53200");
 }
 
 #[test]
@@ -201,8 +201,8 @@ fn a_snapshot_is_whole_or_not_there() {
         let run = &mut Run::new(seed);
         (0..5).for_each(|_| run.transact());
         let expected = run.rows();
-        let copier = Copier::begin(&mut run.partition, 1 << 20);
-        assert_eq!(copier.step(&run.partition, u32::MAX), Ok(Step::Done));
+        let copier = Copier::begin(&mut run.partition, POSITION, 1 << 20);
+        assert_eq!(copier.step(&mut run.partition, u32::MAX), Ok(Step::Done));
         let mut chunks: Vec<_> = std::iter::from_fn(|| copier.take_chunk()).collect();
         disk.crash_after(Some(seed % 15));
         let mut take = || {
@@ -232,8 +232,8 @@ fn any_changed_bit_is_an_error() {
         let disk = SimulatedDisk::new(seed, Faults::default());
         let mut run = Run::new(seed);
         (0..10).for_each(|_| run.transact());
-        let copier = Copier::begin(&mut run.partition, 1 << 20);
-        copier.step(&run.partition, u32::MAX).unwrap();
+        let copier = Copier::begin(&mut run.partition, POSITION, 1 << 20);
+        copier.step(&mut run.partition, u32::MAX).unwrap();
         let mut writer = writer(&disk);
         while let Some(mut chunk) = copier.take_chunk() {
             writer.append(PartitionId(0), &mut chunk).unwrap();

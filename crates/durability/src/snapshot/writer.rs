@@ -9,6 +9,7 @@ use thermocline_types::{Error, Result};
 use super::manifest::{Manifest, PartitionRows, SnapshotFile, list_snapshots};
 use super::rows::{RowsHeader, seal_chunk};
 use crate::Semantics;
+use crate::blocks::References;
 use crate::disk::{AppendFile, Disk, TEMPORARY, write_file_whole};
 
 /// Bytes after which a row file is synced, so that a sync of the log never waits for many.
@@ -57,7 +58,9 @@ impl SnapshotWriter {
             files.push(RowFile { file, unsynced: header.len() as u64 });
         }
         let semantics = Semantics::CURRENT;
-        let manifest = Manifest { semantics, database, position, transaction, timestamp, definitions, partitions };
+        let references = References::default();
+        let manifest =
+            Manifest { semantics, database, position, transaction, timestamp, definitions, partitions, references };
         Ok(Some(Self { disk, manifest, files }))
     }
 
@@ -82,6 +85,11 @@ impl SnapshotWriter {
             file.unsynced = 0;
         }
         Ok(())
+    }
+
+    /// Sets what it refers to, which must be durable.
+    pub(super) fn set_references(&mut self, references: References) {
+        self.manifest.references = references;
     }
 
     /// Completes the snapshot, after all chunks of all partitions. `durable` is the log's durable sequence: a snapshot

@@ -15,7 +15,9 @@ use thermocline_types::{Error, Result};
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
-use crate::table::{BlockNumber, BlockPlace, BlockReader, BlockRows, Blocks, Growth, Row, RowReader, Table, TupleId};
+use crate::table::{
+    BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, Row, RowReader, Table, TupleId,
+};
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
 const FETCH_ROWS_MAX: usize = 1024;
@@ -99,6 +101,11 @@ impl Partition {
     /// The blocks of its evicted rows; `None` if none can be evicted.
     pub fn blocks(&self) -> Option<&dyn Blocks> {
         self.blocks.as_deref()
+    }
+
+    /// [`Partition::blocks`], to note what a snapshot refers to.
+    pub fn blocks_mut(&mut self) -> Option<&mut (dyn Blocks + 'static)> {
+        self.blocks.as_deref_mut()
     }
 
     /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
@@ -318,7 +325,7 @@ impl Partition {
                 });
                 let (some, behind) = rest.split_at(fits.count());
                 rest = behind;
-                let places = blocks.put(id, &mut some.iter().map(|(id, _, image)| (*id, &**image)))?;
+                let places = put(table, blocks.as_mut(), || some.iter().map(|(id, _, image)| (*id, &**image)))?;
                 for ((id, from, _), place) in some.iter().zip(places) {
                     table.move_evicted(*id, place);
                     // All rows have moved, also if a file cannot be removed.
@@ -408,11 +415,22 @@ impl Partition {
 /// Evicts these live rows of a table into one block.
 fn evict_rows(table: &mut Table, blocks: &mut dyn Blocks, rows: &[TupleId]) -> Result<()> {
     let places = {
-        let mut images = rows.iter().filter_map(|id| Some((*id, table.image_of(*id)?)));
-        blocks.put(table.definition().id, &mut images)?
+        let images = || rows.iter().filter_map(|id| Some((*id, table.image_of(*id)?)));
+        put(table, blocks, images)?
     };
     if places.len() != rows.len() {
         return Err(Error::internal("a block without some of its rows"));
     }
     rows.iter().zip(places).try_for_each(|(id, place)| table.evict(*id, place))
+}
+
+/// Puts rows of a table into one block, which gets their keys as well.
+fn put<'r, I: Iterator<Item = (TupleId, &'r [u8])>>(
+    table: &Table,
+    blocks: &mut dyn Blocks,
+    rows: impl Fn() -> I,
+) -> Result<Vec<BlockPlace>> {
+    let keys = table.row_keys(rows().map(|(_, image)| image))?;
+    let mut rows = rows().zip(keys.iter()).map(|((tuple, image), keys)| BlockRowImage { tuple, image, keys });
+    blocks.put(table.definition().id, &keys.indexes, &mut rows)
 }

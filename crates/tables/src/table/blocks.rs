@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
+use thermocline_machine::ids::Sequence;
 use thermocline_types::Result;
 
 use super::locator::{BlockNumber, BlockPlace};
@@ -68,6 +69,83 @@ impl BlockRows {
     }
 }
 
+/// A row on its way into a block.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockRowImage<'a> {
+    /// Its id.
+    pub tuple: TupleId,
+    /// Its image.
+    pub image: &'a [u8],
+    /// Its keys: see [`RowKeys`].
+    pub keys: &'a [u8],
+}
+
+/// Keys of rows in the indexes of their table. A block is stored with those of its rows, so that the next process
+/// fills its indexes without reading blocks.
+///
+/// ```text
+/// of a row: length of key (2), whether it must be unique (1), key | ...; for each index
+/// ```
+#[derive(Debug, Default)]
+pub struct RowKeys {
+    /// [Fingerprints](super::Index::fingerprint) of the indexes.
+    pub indexes: Vec<u64>,
+    pub(super) bytes: Vec<u8>,
+    /// End of each row's keys.
+    pub(super) ends: Vec<usize>,
+}
+
+impl RowKeys {
+    /// The keys of each row, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
+    }
+
+    pub(super) fn push_key(&mut self, key: &[u8], distinct: bool) {
+        // Keys have less than 64 KiB.
+        self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        self.bytes.push(distinct.into());
+        self.bytes.extend_from_slice(key);
+    }
+
+    /// The first of a row's keys, whether it must be unique, and the other keys; `None` if there is none.
+    pub(crate) fn split_first(keys: &[u8]) -> Option<(&[u8], bool, &[u8])> {
+        let (length, rest) = keys.split_first_chunk()?;
+        let ([distinct], rest) = rest.split_first_chunk()?;
+        let (key, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+        (*distinct <= 1).then_some((key, *distinct == 1, rest))
+    }
+}
+
+/// Where a block is in the files of its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockEntry {
+    /// Its number.
+    pub block: BlockNumber,
+    /// Table of its rows.
+    pub table: TableId,
+    /// Its file.
+    pub segment: u64,
+    /// First byte in the file.
+    pub at: u64,
+    /// Bytes there.
+    pub bytes: u32,
+    /// Mean bytes of a row.
+    pub row_bytes: u32,
+}
+
+/// Where the keys of some blocks are in the files of their partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The file.
+    pub segment: u64,
+    /// First byte in the file.
+    pub at: u64,
+    /// Bytes there.
+    pub bytes: u32,
+}
+
 /// What blocks hold, and what was written and read since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockStatistics {
@@ -93,11 +171,39 @@ pub struct BlockStatistics {
 
 /// Blocks of one partition's evicted rows (Anti-Caching 2013, section 3.1).
 pub trait Blocks: Debug + Send {
-    /// Writes a block of rows of one table, given by their images. Returns the place of each row.
+    /// Writes a block of rows of one table, with their keys in these [indexes](RowKeys::indexes). Returns the place of
+    /// each row.
     ///
     /// # Errors
     /// If it cannot be written: then there is no such block.
-    fn put(&mut self, table: TableId, rows: &mut dyn Iterator<Item = (TupleId, &[u8])>) -> Result<Vec<BlockPlace>>;
+    fn put(
+        &mut self,
+        table: TableId,
+        indexes: &[u64],
+        rows: &mut dyn Iterator<Item = BlockRowImage<'_>>,
+    ) -> Result<Vec<BlockPlace>>;
+
+    /// Takes a block that an earlier process has written, of which this many rows are left.
+    ///
+    /// # Errors
+    /// If its file cannot be opened.
+    fn adopt(&mut self, block: &BlockEntry, rows: u32) -> Result<()>;
+
+    /// Takes the directories of such blocks, in files from which it has taken some.
+    fn adopt_directories(&mut self, directories: &[DirectoryEntry]);
+
+    /// Begins to note what the snapshot at this place in the log refers to.
+    fn begin_snapshot(&mut self, position: Sequence);
+
+    /// Notes that the snapshot begun last refers to a block, whose file stays for as long as the snapshot; returns
+    /// where the block is, the first time.
+    ///
+    /// # Errors
+    /// If there is no such block.
+    fn refer(&mut self, block: BlockNumber) -> Result<Option<BlockEntry>>;
+
+    /// Where the keys of the blocks are that the snapshot begun last refers to. Blocks put later are not among them.
+    fn directories(&mut self) -> Vec<DirectoryEntry>;
 
     /// Reads the image of a row, and gives it to `each`.
     ///

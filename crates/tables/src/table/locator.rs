@@ -10,9 +10,9 @@ const CHUNK: usize = 1 << 18;
 /// Location of a row.
 ///
 /// ```text
-/// 63 62                    32 31                    0
+/// 63 62                           21 20              0
 ///  0 | item: class, length, slot                    |   live
-///  1 | block (31)            | offset (32)          |   evicted
+///  1 | block (42)                  | offset (21)    |   evicted
 /// ```
 ///
 /// Indexes hold tuple ids, so evicting, restoring or moving a row changes only its locator.
@@ -25,12 +25,12 @@ pub enum Locator {
 }
 
 /// Number of a block within its partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlockNumber(pub u32);
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockNumber(pub u64);
 
 impl BlockNumber {
-    /// The largest number: locators use the highest bit.
-    pub const MAX: Self = Self((1 << 31) - 1);
+    /// The largest number that a locator holds. Numbers are never used again, and last for 256 PiB of blocks.
+    pub const MAX: Self = Self((1 << (63 - OFFSET_BITS)) - 1);
 }
 
 /// Place of a row in a block.
@@ -43,12 +43,19 @@ pub struct BlockPlace {
 }
 
 const EVICTED: u64 = 1 << 63;
+/// Bits of an offset.
+const OFFSET_BITS: u32 = 21;
+
+impl BlockPlace {
+    /// The largest offset that a locator holds.
+    pub const OFFSET_MAX: u32 = (1 << OFFSET_BITS) - 1;
+}
 
 impl Locator {
     fn bits(self) -> u64 {
         match self {
             Self::Live(item) => item.bits(),
-            Self::Evicted(BlockPlace { block, offset }) => EVICTED | u64::from(block.0) << 32 | u64::from(offset),
+            Self::Evicted(BlockPlace { block, offset }) => EVICTED | block.0 << OFFSET_BITS | u64::from(offset),
         }
     }
 
@@ -56,8 +63,8 @@ impl Locator {
         if bits & EVICTED == 0 {
             return Self::Live(Item::from_bits(bits));
         }
-        let block = BlockNumber((bits >> 32) as u32 & BlockNumber::MAX.0);
-        Self::Evicted(BlockPlace { block, offset: bits as u32 })
+        let block = BlockNumber(bits >> OFFSET_BITS & BlockNumber::MAX.0);
+        Self::Evicted(BlockPlace { block, offset: bits as u32 & BlockPlace::OFFSET_MAX })
     }
 }
 
@@ -146,7 +153,7 @@ mod tests {
         let budget = Budget::unlimited();
         let mut locators = Locators::new();
         let item = Item::from_bits(0x1234_5678_9abc_def0);
-        let evicted = Locator::Evicted(BlockPlace { block: BlockNumber::MAX, offset: 77 });
+        let evicted = Locator::Evicted(BlockPlace { block: BlockNumber::MAX, offset: BlockPlace::OFFSET_MAX });
         for id in [0, 1, 31, 32, 1000, CHUNK as u32, 3 * CHUNK as u32 + 5] {
             locators.reserve(TupleId(id), &budget, Growth::Asked).unwrap();
             locators.set(TupleId(id), if id % 2 == 0 { Locator::Live(item) } else { evicted });

@@ -34,7 +34,9 @@ mod table;
 mod tuple_ids;
 mod undo;
 
-pub use blocks::{BlockReader, BlockRows, BlockStatistics, Blocks, RowReader};
+pub use blocks::{
+    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, RowKeys, RowReader,
+};
 pub use budget::{Budget, Full, Growth, Reach, Working};
 pub use charge::{Charge, allocated};
 pub use digest::Digest;

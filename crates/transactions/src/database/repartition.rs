@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::{Batch, Collector, Head, LogSettings, Writer};
-use thermocline_durability::recovery::{Progress, Rebuild, Recovered, recover_planned};
+use thermocline_durability::recovery::{Plan, Progress, Rebuild, Recovered, recover_planned};
 use thermocline_durability::snapshot::{SnapshotWriter, remove_snapshots, write_redistributed};
 use thermocline_machine::ids::{Identity, Micros, Sequence};
 use thermocline_procedures::{Definitions, Limits};
@@ -44,13 +44,15 @@ impl Opening {
         let _writer = memory.start_writer()?;
         let budget = memory.budget();
         let mut old = None;
-        let rebuild = |known: Option<Identity>| {
-            let identity = known.ok_or_else(|| Error::internal("a database without an identity has partitions"))?;
+        let files = plan.block_files(disk)?;
+        let rebuild = |plan: &Plan| {
+            let identity =
+                plan.identity().ok_or_else(|| Error::internal("a database without an identity has partitions"))?;
             old = Some(identity);
             let (schema, procedures) = (Schema::default(), Arc::clone(procedures));
             let definitions = Definitions::new(schema, procedures, Limits::unlimited(), &budget)?;
             let rebuild = Rebuild::new(identity, &budget, usize::MAX, 0, Replayer::new(definitions));
-            memory.evicting(rebuild, disk, identity.database)
+            Ok(memory.evicting(rebuild, &files, identity.database))
         };
         let (mut rebuilt, recovered) = recover_planned(plan, &**disk, rebuild, progress)?;
         if let (None, Some(old)) = (&recovered.read_only, old) {

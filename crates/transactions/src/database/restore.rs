@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thermocline_durability::backup::check_empty;
+use thermocline_durability::blocks::BlockFiles;
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::{Control, LogExtent};
 use thermocline_durability::recovery::{Halt, Plan, Progress, Rebuild};
@@ -73,10 +74,12 @@ impl RowEngine {
         let head = Head { id: recovered.transaction, timestamp: recovered.timestamp, seed: 0 };
         // Rows do not change while they are copied, so none wait.
         let barrier = Barrier::at(&mut members, head, until, &schema, usize::MAX);
-        let taking = Taking::begin(Arc::clone(&into), identity, barrier)?;
+        // All rows are in memory.
+        let files = BlockFiles::open(Arc::clone(&into), None)?;
+        let taking = Taking::begin(Arc::clone(&into), identity, barrier, &files)?;
         let mut taking = taking.ok_or_else(|| Error::internal("an empty directory has a snapshot"))?;
         while !taking.is_copied() {
-            members.iter().try_for_each(|member| taking.step(&member.partition, STEP_IDS))?;
+            members.iter_mut().try_for_each(|member| taking.step(&mut member.partition, STEP_IDS))?;
         }
         let manifest = taking.complete(until)?;
         Control { identity, log: LogExtent::NotBegun }.write(&*into)?;

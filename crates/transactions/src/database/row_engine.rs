@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_durability::backup::backup;
-use thermocline_durability::blocks::BlockStore;
 use thermocline_durability::disk::{DirectoryLock, Disk, EmptyDisk};
 use thermocline_durability::log::{Collector, Control, LogExtent, LogThread, Writer};
-use thermocline_durability::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
+use thermocline_durability::recovery::{Plan, Progress, ReadOnly, Rebuild, recover_planned, taken_back};
 use thermocline_durability::snapshot::Manifest;
 use thermocline_machine as machine;
 use thermocline_machine::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
@@ -116,19 +115,20 @@ impl RowEngine {
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
         let mut identity = Identity { database, partitions };
         let placement = random.next();
-        let rebuild = |known: Option<Identity>| {
-            identity = known.unwrap_or(identity);
+        let files = plan.block_files(&disk)?;
+        let rebuild = |plan: &Plan| {
+            identity = plan.identity().unwrap_or(identity);
             let definitions =
                 Definitions::new(Schema::default(), Arc::clone(&procedures), Limits::unlimited(), &budget)?;
             let replayer = Replayer::new(definitions);
             let rebuild = Rebuild::new(identity, &budget, usize::MAX, placement, replayer);
-            memory.evicting(rebuild, &disk, identity.database)
+            Ok(memory.evicting(rebuild, &files, identity.database))
         };
         let (mut rebuilt, recovered) = recover_planned(&plan, &*disk, rebuild, progress)?;
         let unfinished = rebuilt.take_back_loads()?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
-        if durable && recovered.read_only.is_none() && !memory.evicts() {
-            BlockStore::clear(&*disk)?;
+        if durable && recovered.read_only.is_none() {
+            files.remove_left();
         }
         for member in &mut members {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
@@ -179,6 +179,7 @@ impl RowEngine {
         let engine = Executors::start(options, members, journal, commit_waiters)?;
         let handle = engine.handle();
         let source = |log: &LogThread| Source {
+            block_files: Arc::clone(&files),
             disk: Arc::clone(&disk),
             identity,
             handle: handle.clone(),

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use thermocline_durability::blocks::{BlockStoreSettings, BlockWrites};
-use thermocline_durability::disk::Disk;
+use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites};
 use thermocline_durability::log::LogSettings;
 use thermocline_durability::recovery::{Execute, Rebuild};
 use thermocline_machine::ids::{DatabaseId, Micros};
@@ -134,11 +133,6 @@ impl Settings {
 }
 
 impl RecoveryMemory {
-    /// Whether rows may be evicted.
-    pub const fn evicts(&self) -> bool {
-        self.blocks.is_some()
-    }
-
     /// Its budget, which refuses nothing.
     pub fn budget(&self) -> Arc<Budget> {
         Arc::new(match self.blocks {
@@ -147,19 +141,17 @@ impl RecoveryMemory {
         })
     }
 
-    /// What rebuilds a database, with blocks on this disk if rows may be evicted.
-    ///
-    /// # Errors
-    /// If blocks that an earlier process has left cannot be removed.
+    /// What rebuilds a database, with blocks in these files if rows may be evicted.
+    #[must_use]
     pub fn evicting<X: Execute>(
         &self,
         rebuild: Rebuild<X>,
-        disk: &Arc<dyn Disk>,
+        files: &Arc<BlockFiles>,
         database: DatabaseId,
-    ) -> Result<Rebuild<X>> {
+    ) -> Rebuild<X> {
         match &self.blocks {
-            Some((settings, writes)) => rebuild.with_blocks(disk, database, *settings, writes),
-            None => Ok(rebuild),
+            Some((settings, writes)) => rebuild.with_blocks(files, database, *settings, writes),
+            None => rebuild,
         }
     }
 

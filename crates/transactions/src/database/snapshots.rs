@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use thermocline_durability::blocks::BlockFiles;
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::LogHandle;
 use thermocline_durability::snapshot::{Barrier, Manifest, Taking};
@@ -142,6 +143,7 @@ pub(super) struct Snapshots {
 /// Parts of the database that the thread needs.
 pub(super) struct Source {
     pub disk: Arc<dyn Disk>,
+    pub block_files: Arc<BlockFiles>,
     pub identity: Identity,
     pub handle: Handle<Work>,
     pub log: LogHandle,
@@ -332,13 +334,13 @@ impl Taker {
     }
 
     fn attempt(&self) -> Result<SnapshotReport> {
-        let Source { disk, identity, handle, log, catalog, settings, .. } = &self.source;
+        let Source { disk, block_files, identity, handle, log, catalog, settings, .. } = &self.source;
         let start = Instant::now();
         let barrier =
             machine::run(&mut start_barrier(handle, log, catalog, settings.memory_bytes_max)?, handle.clock())?;
         let position = barrier.position();
         let files = self.files.lock();
-        let taking = Taking::begin(Arc::clone(disk), *identity, barrier)?;
+        let taking = Taking::begin(Arc::clone(disk), *identity, barrier, block_files)?;
         drop(files);
         let Some(mut taking) = taking else {
             let manifest = Manifest::read(&**disk, position)?;
@@ -379,7 +381,7 @@ impl Taker {
                 if pace.next <= Instant::now() {
                     let done = handle.start_visit(partition, move |member| {
                         let start = Instant::now();
-                        let result = copier.step(&member.partition, STEP_IDS);
+                        let result = copier.step(&mut member.partition, STEP_IDS);
                         (result, start.elapsed(), member.transaction.head.id)
                     })?;
                     let clock = handle.clock();

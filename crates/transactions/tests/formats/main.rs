@@ -16,7 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, RowSession, Settings, SnapshotSettings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::ids::Micros;
@@ -45,6 +47,7 @@ fn settings() -> Settings {
     let clock = AtomicI64::new(1_709_209_845_500_000);
     Settings {
         partitions: 2,
+        eviction: Some(BlockStoreSettings::default()),
         seed: 7,
         log: LogSettings { segment_bytes: 3000, room_bytes: 1000, ..LogSettings::default() },
         snapshots: SnapshotSettings { log_bytes: u64::MAX, interval: None, ..SnapshotSettings::default() },
@@ -80,6 +83,19 @@ fn answers(session: &mut RowSession) -> String {
     text
 }
 
+/// Evicts all rows.
+fn evict(database: &RowEngine) {
+    let live = || -> usize {
+        let partitions = database.session().statistics().unwrap().partitions;
+        partitions.iter().flat_map(|partition| &partition.tables).map(|table| table.live_rows).sum()
+    };
+    database.set_memory_bytes_max(1);
+    while live() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    database.set_memory_bytes_max(u64::MAX);
+}
+
 /// Not a test: writes a database in the current format.
 #[test]
 #[ignore = "writes into the repository"]
@@ -93,6 +109,7 @@ fn write() {
     let content = fs::read_to_string(formats().join("content.sql")).unwrap();
     for statement in content.split("\n;\n").map(str::trim).filter(|statement| !statement.is_empty()) {
         if statement.starts_with("-- snapshot") {
+            evict(&database);
             database.snapshot().unwrap();
         }
         session.execute(statement, &[]).unwrap_or_else(|error| panic!("{statement}: {error}"));

@@ -69,8 +69,25 @@ impl IndexFilling {
     /// # Errors
     /// If it is too long.
     pub fn add(&mut self, id: TupleId, row: Row<'_>) -> Result<()> {
-        let Self { index, gathered, key, charge } = self;
-        let distinct = index.key(row, key)?;
+        let distinct = self.index.key(row, &mut self.key)?;
+        self.gather(id, distinct);
+        Ok(())
+    }
+
+    /// Gathers the key of a row, and whether it must be unique.
+    pub fn add_key(&mut self, id: TupleId, key: &[u8], distinct: bool) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.gather(id, distinct);
+    }
+
+    /// [Fingerprint](Index::fingerprint) of the index.
+    pub fn fingerprint(&self) -> u64 {
+        self.index.fingerprint()
+    }
+
+    fn gather(&mut self, id: TupleId, distinct: bool) {
+        let Self { gathered, key, charge, .. } = self;
         match gathered {
             Gathered::Ordered(runs) => {
                 let key_bytes = key.len();
@@ -83,7 +100,6 @@ impl IndexFilling {
                 charge.set(log.bytes());
             }
         }
-        Ok(())
     }
 
     /// The index with all gathered keys, or some of them after a failure. `between` is called every now and then, and

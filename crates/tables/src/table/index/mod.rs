@@ -6,6 +6,7 @@ mod ordered;
 mod page;
 mod runs;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
 
 pub use fill::{IndexFilling, Unfilled};
@@ -81,6 +82,15 @@ impl Index {
     /// Definition of the index.
     pub fn definition(&self) -> &IndexDefinition {
         &self.definition
+    }
+
+    /// A number that two indexes of a table share if and only if, with the highest probability, they give the same keys.
+    pub fn fingerprint(&self) -> u64 {
+        let IndexDefinition { id, kind, unique, columns, .. } = &self.definition;
+        let mut hasher = DefaultHasher::new();
+        // Another version of the program may write it differently: keys are then read from the rows.
+        format!("{id:?} {kind:?} {unique} {columns:?} {:?}", self.columns).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Bytes that it takes.

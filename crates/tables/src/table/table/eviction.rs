@@ -7,7 +7,7 @@ use thermocline_types::Value;
 
 use super::reshape::widen;
 use super::*;
-use crate::table::blocks::{BlockRows, Blocks};
+use crate::table::blocks::{BlockRows, Blocks, RowKeys};
 use crate::table::locator::{BlockNumber, BlockPlace};
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
@@ -20,6 +20,8 @@ const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 pub(super) struct EarlierLayout {
     /// The first block with later rows.
     until: BlockNumber,
+    /// Number of columns.
+    columns: usize,
     layout: Layout,
     /// Value of the columns that the next layout has besides.
     fill: Value,
@@ -114,7 +116,8 @@ impl Table {
         if self.evicted == 0 {
             self.earlier.clear();
         } else if let Some(blocks) = blocks {
-            self.earlier.push(EarlierLayout { until: blocks.next(), layout: self.layout.clone(), fill });
+            let (columns, layout) = (self.definition.columns.len(), self.layout.clone());
+            self.earlier.push(EarlierLayout { until: blocks.next(), columns, layout, fill });
         }
     }
 
@@ -232,6 +235,41 @@ impl Table {
         Ok(())
     }
 
+    /// Keys of rows with these images.
+    ///
+    /// # Errors
+    /// If a key is too long.
+    pub(crate) fn row_keys<'r>(&self, images: impl Iterator<Item = &'r [u8]>) -> Result<RowKeys> {
+        let indexes = self.indexes.iter().map(Index::fingerprint).collect();
+        let (mut of_rows, mut keys) = (RowKeys { indexes, ..RowKeys::default() }, Vec::new());
+        for image in images {
+            self.keys(image, &mut keys)?;
+            keys.iter().for_each(|Key { bytes, distinct }| of_rows.push_key(bytes, *distinct));
+            of_rows.ends.push(of_rows.bytes.len());
+        }
+        Ok(of_rows)
+    }
+
+    /// The layouts of rows that were evicted before columns were added, oldest first: the first block with later rows,
+    /// the number of columns, and the value of those that the next layout has besides.
+    pub fn earlier_layouts(&self) -> impl Iterator<Item = (BlockNumber, usize, &Value)> {
+        self.earlier.iter().map(|earlier| (earlier.until, earlier.columns, &earlier.fill))
+    }
+
+    /// Takes the [layouts](Self::earlier_layouts) that a table had in an earlier process.
+    ///
+    /// # Errors
+    /// If it cannot have had them.
+    pub(crate) fn set_earlier_layouts(&mut self, earlier: Vec<(BlockNumber, usize, Value)>) -> Result<()> {
+        let earlier = earlier.into_iter().map(|(until, columns, fill)| {
+            let mut definition = (*self.definition).clone();
+            definition.columns.truncate(columns);
+            Ok(EarlierLayout { until, columns, layout: Layout::new(&definition)?, fill })
+        });
+        self.earlier = earlier.collect::<Result<_>>()?;
+        Ok(())
+    }
+
     /// Keeps a live row where it is until [`Table::unpin`].
     pub(crate) fn pin(&mut self, id: TupleId) {
         self.pinned.insert(id);
@@ -288,7 +326,7 @@ impl Table {
         self.locators.set(id, Locator::Evicted(place));
     }
 
-    fn leave_block(&mut self, id: TupleId) {
+    pub(super) fn leave_block(&mut self, id: TupleId) {
         self.evicted -= 1;
         self.evicted_ids.take(id);
     }

@@ -1,7 +1,9 @@
 //! Loading the rows of a snapshot into an empty table.
 
 use super::*;
+use crate::table::blocks::{BlockRows, RowKeys};
 use crate::table::index::{IndexFilling, Unfilled};
+use crate::table::locator::BlockPlace;
 
 impl Table {
     /// Begins to fill the table, which is empty: what gathers the keys of each of its indexes.
@@ -23,20 +25,9 @@ impl Table {
         image: &[u8],
     ) -> Result<()> {
         self.layout.validate(image)?;
-        let wrong = |what: &str| {
-            Err(Error::Corrupt(format!("tuple id {} of table \"{}\"{what}", id.0, self.definition.name).into()))
-        };
-        if id > TupleId::MAX {
-            return wrong("");
-        }
-        if self.ids.contains(id) {
-            return wrong(" is there twice");
-        }
+        self.check_free(id)?;
         indexes.iter_mut().try_for_each(|index| index.add(id, Row::new(&self.layout, image)))?;
-        let taken = self.ids.take(id, &self.budget, Growth::Forced);
-        let reserved = taken.and_then(|_| self.locators.reserve(id, &self.budget, Growth::Forced));
-        let item = reserved.map_err(|full| self.full(full)).and_then(|()| self.store(id, image, Growth::Forced));
-        let item = match item {
+        let item = match self.reserve(id).and_then(|()| self.store(id, image, Growth::Forced)) {
             Ok(item) => item,
             Err(error) => {
                 self.ids.release(id);
@@ -45,6 +36,93 @@ impl Table {
         };
         self.locators.set(id, Locator::Live(item));
         load.map_or(Ok(()), |load| self.hide(load, id, Growth::Forced))
+    }
+
+    /// Adds a row of a snapshot that is in a block, as [`Table::fill`] adds others. Its keys are to be
+    /// [gathered](Self::fill_keys) from elsewhere.
+    ///
+    /// # Errors
+    /// If the row is already there.
+    pub(crate) fn fill_evicted(&mut self, load: Option<LoadId>, id: TupleId, place: BlockPlace) -> Result<()> {
+        self.check_free(id)?;
+        self.reserve(id)?;
+        self.locators.set(id, Locator::Evicted(place));
+        self.evicted_ids.reserve(self.id_bound(), &self.budget);
+        self.evicted_ids.set(id);
+        self.evicted += 1;
+        load.map_or(Ok(()), |load| self.hide(load, id, Growth::Forced))
+    }
+
+    /// Gathers the keys of a row that is in this place of a block, given as [`RowKeys`] in the order of the indexes with
+    /// these numbers; says whether it is.
+    ///
+    /// # Errors
+    /// If they are no keys.
+    pub(crate) fn fill_keys(
+        &self,
+        indexes: &mut [IndexFilling],
+        order: &[usize],
+        (id, place): (TupleId, BlockPlace),
+        mut keys: &[u8],
+    ) -> Result<bool> {
+        if self.block_place(id) != Some(place) {
+            return Ok(false);
+        }
+        for index in order {
+            let damaged =
+                || Error::corrupt(format_args!("the keys of row {} of table \"{}\"", id.0, self.definition.name));
+            let (key, distinct, rest) = RowKeys::split_first(keys).ok_or_else(damaged)?;
+            keys = rest;
+            if let Some(index) = indexes.get_mut(*index) {
+                index.add_key(id, key, distinct);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gathers the keys of the rows that are in a block still, which was read, and brings them back unless they stay;
+    /// returns their number.
+    ///
+    /// # Errors
+    /// If the image of one is none of this table.
+    pub(crate) fn fill_from_block(
+        &mut self,
+        indexes: &mut [IndexFilling],
+        mut block: BlockRows,
+        stays: bool,
+    ) -> Result<u32> {
+        block.choose(|id, place| self.block_place(id) == Some(place));
+        let mut rows = 0;
+        let layouts = self.block_layouts();
+        layouts.each_chosen(&block, &mut |id, row| {
+            rows += 1;
+            indexes.iter_mut().try_for_each(|index| index.add(id, row))?;
+            if !stays {
+                let item = self.store(id, row.image(), Growth::Forced)?;
+                self.locators.set(id, Locator::Live(item));
+                self.leave_block(id);
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    fn check_free(&self, id: TupleId) -> Result<()> {
+        let wrong = |what: &str| {
+            Err(Error::corrupt(format_args!("tuple id {} of table \"{}\"{what}", id.0, self.definition.name)))
+        };
+        match self.ids.contains(id) {
+            _ if id > TupleId::MAX => wrong(""),
+            true => wrong(" is there twice"),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes a free id.
+    fn reserve(&mut self, id: TupleId) -> Result<()> {
+        let taken = self.ids.take(id, &self.budget, Growth::Forced);
+        let reserved = taken.and_then(|_| self.locators.reserve(id, &self.budget, Growth::Forced));
+        reserved.map_err(|full| self.full(full))
     }
 
     /// Takes an index that [was filled](IndexFilling::finish) with the keys of all rows.

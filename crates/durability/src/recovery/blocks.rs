@@ -1,0 +1,116 @@
+//! Rows of a snapshot that are in blocks of an earlier process.
+//!
+//! ```text
+//!  places --> rows of the table, without keys --directory--> keys: the block is taken, and not read
+//!                                             --block------> keys: where there is no directory, or not of all indexes
+//!                                             --block------> keys and rows, where the partition has no such blocks
+//! ```
+
+use std::sync::Arc;
+
+use thermocline_machine::ids::PartitionId;
+use thermocline_tables::partition::Filling;
+use thermocline_tables::table::{BlockEntry, DirectoryEntry};
+use thermocline_types::{Error, Result};
+
+use super::SnapshotRows;
+use crate::blocks::{Segment, read_block, read_directory};
+use crate::disk::ReadFile;
+use crate::snapshot::{Chunk, Kind};
+
+/// Blocks and directories of a partition to which the snapshot refers.
+#[derive(Debug, Default)]
+pub(super) struct BlocksOfSnapshot {
+    blocks: Vec<BlockEntry>,
+    directories: Vec<DirectoryEntry>,
+}
+
+impl BlocksOfSnapshot {
+    /// Adds what a chunk has to a partition, or notes it for later.
+    pub fn add(&mut self, chunk: &Chunk<'_>, filling: &mut Filling<'_>) -> Result<()> {
+        match chunk.kind {
+            Kind::Rows => filling.add(chunk.table, chunk.load, chunk.rows()),
+            Kind::Places => filling.add_evicted(chunk.table, chunk.load, chunk.places()),
+            Kind::Layouts => filling.set_earlier_layouts(chunk.table, chunk.layouts().collect()),
+            Kind::Blocks => {
+                self.blocks.extend(chunk.blocks());
+                Ok(())
+            }
+            Kind::Directories => {
+                self.directories.extend(chunk.directories());
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds the keys of the rows in blocks. The partition takes the blocks if they are its own; otherwise the rows come
+    /// into memory, from where it may evict them.
+    pub fn finish(
+        mut self,
+        (rows, owner): (&SnapshotRows<'_>, PartitionId),
+        filling: &mut Filling<'_>,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let takes = filling.takes_blocks(owner);
+        let mut files = Files { rows, owner, open: None };
+        self.blocks.sort_unstable_by_key(|entry| entry.block);
+        let mut has_keys = vec![false; self.blocks.len()];
+        if takes {
+            self.directories.sort_unstable_by_key(|directory| (directory.segment, directory.at));
+            for directory in &self.directories {
+                check()?;
+                // Without it, blocks are read.
+                let Ok(bytes) = files.read(directory) else { continue };
+                for block in read_directory(&bytes, directory.segment).unwrap_or_default() {
+                    let found = self.blocks.binary_search_by_key(&block.block, |entry| entry.block);
+                    let Ok(at) = found else { continue };
+                    if let (Some(entry), Some(has_keys)) = (self.blocks.get(at), has_keys.get_mut(at))
+                        && !*has_keys
+                    {
+                        *has_keys = filling.add_keys(entry, &block.indexes, block.rows.into_iter())?;
+                    }
+                }
+            }
+        }
+        let without_keys = self.blocks.iter().zip(&has_keys).filter(|(_, has_keys)| !**has_keys);
+        let mut unread: Vec<&BlockEntry> = without_keys.map(|(entry, _)| entry).collect();
+        unread.sort_unstable_by_key(|entry| (entry.segment, entry.at));
+        for entry in unread {
+            check()?;
+            let (file, name) = files.open(entry.segment)?;
+            filling.add_block(entry, read_block(&file, &name, entry)?, takes)?;
+        }
+        if takes {
+            filling.adopt_directories(&self.directories);
+        }
+        Ok(())
+    }
+}
+
+/// The files of a partition's blocks; one is open.
+struct Files<'a> {
+    rows: &'a SnapshotRows<'a>,
+    owner: PartitionId,
+    open: Option<(u64, Arc<dyn ReadFile>)>,
+}
+
+impl Files<'_> {
+    fn open(&mut self, number: u64) -> Result<(Arc<dyn ReadFile>, String)> {
+        let name = Segment { partition: self.owner, number }.file_name();
+        let file = match self.open.take().filter(|(open, _)| *open == number) {
+            Some((_, file)) => file,
+            None => Arc::from(self.rows.disk().open_direct(&name)?),
+        };
+        self.open = Some((number, Arc::clone(&file)));
+        Ok((file, name))
+    }
+
+    fn read(&mut self, directory: &DirectoryEntry) -> Result<Vec<u8>> {
+        let (file, name) = self.open(directory.segment)?;
+        let mut bytes = vec![0; directory.bytes as usize];
+        if file.read_at(directory.at, &mut bytes)? < bytes.len() {
+            return Err(Error::corrupt(format_args!("{name}, offset {}: it ends in a directory", directory.at)));
+        }
+        Ok(bytes)
+    }
+}

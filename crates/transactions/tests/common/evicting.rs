@@ -1,0 +1,41 @@
+//! Databases with tables larger than memory.
+
+use std::sync::Arc;
+
+use thermocline_transactions::blocks::BlockStoreSettings;
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
+use thermocline_transactions::disk::{Disk, SimulatedDisk};
+use thermocline_transactions::types::{Value, ValueRef};
+
+/// Bytes of memory for rows.
+pub const LIMIT: u64 = 24 << 20;
+
+pub fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
+    let settings = Settings {
+        memory_bytes_max: limit,
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
+        partitions: 2,
+        seed: 1,
+        ..Settings::default()
+    };
+    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
+}
+
+pub fn run(session: &mut RowSession, sql: &str, parameters: &[Value]) -> StatementResult {
+    session.execute(sql, parameters).unwrap_or_else(|error| panic!("{}: {error}", &sql[..sql.len().min(200)]))
+}
+
+pub fn int(answer: &StatementResult) -> i64 {
+    let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
+    value
+}
+
+pub fn text(length: usize, fill: i64) -> Value {
+    Value::Text(char::from(b'a' + (fill % 26) as u8).to_string().repeat(length).into())
+}
+
+/// Bytes of the blocks' files.
+pub fn block_bytes(disk: &SimulatedDisk) -> u64 {
+    let names = disk.list().unwrap();
+    names.iter().filter(|name| name.starts_with("blocks-")).map(|name| disk.open(name).unwrap().length().unwrap()).sum()
+}
