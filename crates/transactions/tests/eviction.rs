@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::blocks::BlockStoreSettings;
-use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
-use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
+use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 

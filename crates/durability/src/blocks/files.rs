@@ -270,6 +270,10 @@ impl BlockFiles {
         let is_needed = |segment: &Segment| state.used.contains(segment) || state.is_referred_to(*segment);
         let not_needed: Vec<Segment> = forgotten.into_iter().filter(|segment| !is_needed(segment)).collect();
         drop(state);
-        not_needed.iter().fold(Ok(()), |removed, segment| self.disk.remove(&segment.file_name()).and(removed))
+        let mut removed = Ok(());
+        for segment in not_needed {
+            removed = self.disk.remove(&segment.file_name()).and(removed);
+        }
+        removed
     }
 }
