@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites};
+use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites, Merge};
 use thermocline_durability::check::check;
 use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
@@ -376,7 +376,11 @@ impl Simulation {
         let (disk, placement) = (&self.disk, self.random.next());
         // Evicts nothing, or all it can.
         let budget = Arc::new(Budget::lenient(if self.random.one_in(2) { u64::MAX } else { 0 }, 0));
-        let settings = BlockStoreSettings { segment_bytes: 1 << 12 << self.random.below(4) };
+        let settings = BlockStoreSettings {
+            segment_bytes: 1 << 12 << self.random.below(4),
+            block_bytes: 1 << 8 << self.random.below(9),
+            merge: if self.random.one_in(3) { Merge::Block } else { Merge::Tuple },
+        };
         let blocks: Arc<dyn Disk> = Arc::new(disk.clone());
         let writes = BlockWrites::with_limit(self.random.index(20_000));
         let mut files = None;

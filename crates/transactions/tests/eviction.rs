@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::blocks::BlockStoreSettings;
+use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
@@ -489,4 +489,55 @@ fn a_load_larger_than_memory() {
         let answer = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[Value::Int(k)]);
         assert_eq!(int(&answer), 1000, "row {k}");
     }
+}
+
+/// Blocks of every size, with the rows of each or with one, and no eviction at all: the same answers, and the same rows.
+#[test]
+fn answers_do_not_depend_on_blocks() {
+    let blocks = |block_bytes, merge| Some(BlockStoreSettings { segment_bytes: 1 << 20, block_bytes, merge });
+    let mut answers = Vec::new();
+    for eviction in [
+        None,
+        blocks(4 << 10, Merge::Tuple),
+        blocks(1 << 20, Merge::Tuple),
+        blocks(4 << 10, Merge::Block),
+        blocks(64 << 10, Merge::Block),
+        blocks(1 << 20, Merge::Block),
+    ] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let memory_bytes_max = if eviction.is_some() { LIMIT } else { 1 << 30 };
+        let settings = Settings { memory_bytes_max, eviction, partitions: 2, seed: 1, ..Settings::default() };
+        let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
+        let mut session = database.session();
+        fill_groups(&mut session, 30_000, |k| k % 100);
+        run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut sums = 0;
+        for step in 0..6000 {
+            let k = Value::Int(rng.random_range(0..30_000));
+            let sql = match step % 4 {
+                0 => "UPDATE t SET g = g + 1 WHERE k = $1",
+                1 => "DELETE FROM t WHERE k = $1",
+                2 => "SELECT sum(k) FROM t WHERE k BETWEEN $1 AND $1 + 20",
+                _ => "SELECT length(v) + g FROM t WHERE k = $1",
+            };
+            let answer = run(&mut session, sql, &[k]);
+            sums += answer.affected as i64;
+            if let Some(ValueRef::Int(value)) = (!answer.rows.is_empty()).then(|| answer.rows.value(0, 0)) {
+                sums += value;
+            }
+        }
+        let rows = run(&mut session, "SELECT k, g FROM t ORDER BY k", &[]);
+        let rows: Vec<Vec<Value>> = rows.rows.iter().map(|row| row.map(|value| value.to_value()).collect()).collect();
+        if eviction.is_some() {
+            let statistics = session.statistics().unwrap();
+            let tables = statistics.partitions.iter().flat_map(|part| &part.tables);
+            let (evicted, returned) = tables.fold((0, 0), |(evicted, returned), table| {
+                (evicted + table.evicted_total, returned + table.returned_total)
+            });
+            assert!(evicted > 5000 && returned > 1000, "{eviction:?}: {evicted} rows went, {returned} came back");
+        }
+        answers.push((sums, rows));
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
 }

@@ -45,7 +45,7 @@ impl RowSink for Collect {
 
 fn open(partitions: u16) -> RowEngine {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    let eviction = Some(BlockStoreSettings { segment_bytes: 1 << 14 });
+    let eviction = Some(BlockStoreSettings { segment_bytes: 1 << 14, ..Default::default() });
     RowEngine::open(disk, Settings { partitions, eviction, ..Settings::default() }).unwrap()
 }
 

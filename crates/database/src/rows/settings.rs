@@ -6,7 +6,7 @@ use std::time::Duration;
 use thermocline_pushdown::units::{
     at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
 };
-use thermocline_transactions::blocks::BlockStoreSettings;
+use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
 use thermocline_transactions::database::{Notice, Settings as EngineSettings};
 use thermocline_transactions::log::LogSettings;
 use thermocline_types::{Scope, Setting};
@@ -32,6 +32,10 @@ pub struct RowSettings {
     pub memory_bytes_max: u64,
     /// Whether the coldest rows go to blocks on the disk where tables would exceed the limit.
     pub evicts: bool,
+    /// Bytes of rows in a block.
+    pub block_bytes: usize,
+    /// What comes back with a row that is needed.
+    pub merge: Merge,
     /// Limit on idle time inside a transaction.
     pub idle_max: Duration,
     /// Group commit interval, in microseconds.
@@ -50,6 +54,8 @@ impl Default for RowSettings {
             partitions_given: false,
             memory_bytes_max: 1 << 30,
             evicts: true,
+            block_bytes: BlockStoreSettings::default().block_bytes,
+            merge: Merge::Tuple,
             idle_max: Duration::from_secs(60),
             commit_interval_us: 200,
             commit_bytes: 1 << 20,
@@ -90,6 +96,40 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
                       are needed: on or off; without it, what does not fit is refused",
         get: |s| on_off(s.evicts).to_owned(),
         set: |s, text| parse_switch(text).map(|on| s.evicts = on),
+    },
+    Setting {
+        name: "row_block_size",
+        scope: Scope::Opening,
+        unit: "bytes",
+        description: "bytes of cold rows that go to the disk together, up to 1MiB; a row is read alone, whatever the size",
+        get: |s| exact_size(s.block_bytes as u64),
+        set: |s, text| {
+            let bytes = at_least(parse_size(text)?, 4 << 10, text)?;
+            if bytes > BlockStoreSettings::BLOCK_BYTES_MAX as u64 {
+                return Err(format!("{text} is above {}", exact_size(BlockStoreSettings::BLOCK_BYTES_MAX as u64)));
+            }
+            s.block_bytes = bytes as usize;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "row_merge",
+        scope: Scope::Opening,
+        unit: "text",
+        description: "what comes back with a row that is needed: tuple, nothing else; block, all rows of its block, of which \
+                      those that nobody uses are the first to go again",
+        get: |s| match s.merge {
+            Merge::Tuple => "tuple".to_owned(),
+            Merge::Block => "block".to_owned(),
+        },
+        set: |s, text| {
+            s.merge = match text {
+                "tuple" => Merge::Tuple,
+                "block" => Merge::Block,
+                _ => return Err(format!("\"{text}\" is neither tuple nor block")),
+            };
+            Ok(())
+        },
     },
     Setting {
         name: "commit_interval",
@@ -136,7 +176,11 @@ impl RowSettings {
             partitions: self.partitions,
             repartition: self.partitions_given,
             memory_bytes_max: self.memory_bytes_max,
-            eviction: self.evicts.then(BlockStoreSettings::default),
+            eviction: self.evicts.then(|| BlockStoreSettings {
+                block_bytes: self.block_bytes,
+                merge: self.merge,
+                ..BlockStoreSettings::default()
+            }),
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,
             query_rows_max: Some(QUERY_ROWS_MAX),

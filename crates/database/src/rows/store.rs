@@ -271,6 +271,8 @@ impl RowStore {
             let name = match () {
                 () if fixed.partitions != wanted.partitions => "executor_partitions",
                 () if fixed.evicts != wanted.evicts => "row_eviction",
+                () if fixed.block_bytes != wanted.block_bytes => "row_block_size",
+                () if fixed.merge != wanted.merge => "row_merge",
                 () if fixed.commit_interval_us != wanted.commit_interval_us => "commit_interval",
                 () if fixed.commit_bytes != wanted.commit_bytes => "commit_size",
                 () if fixed.synchronous_commit != wanted.synchronous_commit => "synchronous_commit",

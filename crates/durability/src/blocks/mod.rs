@@ -23,5 +23,5 @@ pub(crate) use directory::read_directory;
 pub use files::{BlockFiles, References, Segment, SegmentExtent};
 pub use format::{BlockBuilder, Record};
 pub(crate) use store::read_block;
-pub use store::{BlockStore, BlockStoreSettings};
+pub use store::{BlockStore, BlockStoreSettings, Merge};
 pub use writer::{BlockWriter, BlockWrites};

@@ -10,7 +10,7 @@ use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
     BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
-    Charge, DirectoryEntry, RowReader, TupleId, Working,
+    Charge, DirectoryEntry, ReadRow, RowReader, TupleId, Working,
 };
 use thermocline_types::{Error, Result};
 
@@ -32,16 +32,35 @@ const WAITING_SHARE: u64 = 64;
 /// Bytes of a directory that are kept in memory.
 const DIRECTORY_BYTES: usize = 256 << 10;
 
-/// Sizes of a store's files.
+/// Rows that come back with one that a transaction needs (Anti-Caching 2013, section 3.5).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Merge {
+    /// None: the row alone is read.
+    #[default]
+    Tuple,
+    /// All of its block, which is read whole. The others are the first to go again.
+    Block,
+}
+
+/// Sizes of a store's files and blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockStoreSettings {
     /// Bytes after which a segment is complete; it exceeds them by one block at most.
     pub segment_bytes: u64,
+    /// Bytes of the images in a block, up to [`BlockStoreSettings::BLOCK_BYTES_MAX`]; they exceed it by a row at most.
+    pub block_bytes: usize,
+    /// What is read with a row.
+    pub merge: Merge,
+}
+
+impl BlockStoreSettings {
+    /// Largest block.
+    pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 }
 
 impl Default for BlockStoreSettings {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20 }
+        Self { segment_bytes: 64 << 20, block_bytes: 64 << 10, merge: Merge::default() }
     }
 }
 
@@ -610,7 +629,22 @@ impl Blocks for BlockStore {
 
     fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader> {
         let opened = self.opened(place.block)?;
-        Ok(Box::new(move || opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))))
+        if self.settings.merge == Merge::Tuple {
+            return Ok(Box::new(move || {
+                let image = opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))?;
+                Ok(ReadRow { image, block: None })
+            }));
+        }
+        Ok(Box::new(move || {
+            let block = opened.rows()?;
+            let missing = || opened.damaged(format_args!("no row {} at byte {} of it", tuple.0, place.offset));
+            let image = block.image(place.offset).ok_or_else(missing)?.to_vec();
+            Ok(ReadRow { image, block: Some(block) })
+        }))
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.settings.block_bytes.min(BlockStoreSettings::BLOCK_BYTES_MAX)
     }
 
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {

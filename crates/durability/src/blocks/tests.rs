@@ -19,7 +19,8 @@ fn store(disk: &SimulatedDisk, segment_bytes: u64) -> BlockStore {
 }
 
 fn store_with(disk: &SimulatedDisk, segment_bytes: u64, writes: Arc<BlockWrites>) -> BlockStore {
-    let (settings, budget) = (BlockStoreSettings { segment_bytes }, Arc::new(Budget::unlimited()));
+    let (settings, budget) =
+        (BlockStoreSettings { segment_bytes, ..Default::default() }, Arc::new(Budget::unlimited()));
     let files = BlockFiles::open(Arc::new(disk.clone()), None).unwrap();
     BlockStore::new(files, DatabaseId(7), PartitionId(3), settings, (writes, &budget))
 }

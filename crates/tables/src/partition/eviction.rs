@@ -16,15 +16,14 @@ use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
-    BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, Row, RowReader, Table, TupleId,
+    BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
+    RowReader, Table, TupleId,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
 const FETCH_ROWS_MAX: usize = 1024;
 /// Bytes of these rows, approximately.
 const FETCH_BYTES_MAX: usize = 4 << 20;
-/// Bytes of the images in a block.
-const BLOCK_BYTES: usize = 64 << 10;
 /// Rows that are looked at for it.
 const LOOKS_MAX: usize = 1 << 16;
 /// Blocks that go at once where a transaction waits for memory.
@@ -60,7 +59,7 @@ impl WantedRow {
     /// Reads it.
     pub fn fetch(self) -> FetchedRow {
         let Self { table, id, place, reader } = self;
-        FetchedRow { table, id, place, image: reader() }
+        FetchedRow { table, id, place, read: reader() }
     }
 }
 
@@ -71,7 +70,7 @@ pub struct FetchedRow {
     id: TupleId,
     /// Where it was.
     place: BlockPlace,
-    image: Result<Vec<u8>>,
+    read: Result<ReadRow>,
 }
 
 impl FetchedRow {
@@ -80,9 +79,10 @@ impl FetchedRow {
         (self.table, self.id)
     }
 
-    /// Bytes of its image.
+    /// Bytes of its image, and of the block that was read with it.
     pub fn bytes(&self) -> usize {
-        self.image.as_ref().map_or(0, Vec::capacity)
+        let block = |read: &ReadRow| read.block.as_ref().map_or(0, BlockRows::memory_bytes);
+        self.read.as_ref().map_or(0, |read| read.image.capacity() + block(read))
     }
 }
 
@@ -106,6 +106,11 @@ impl Partition {
     /// [`Partition::blocks`], to note what a snapshot refers to.
     pub fn blocks_mut(&mut self) -> Option<&mut (dyn Blocks + 'static)> {
         self.blocks.as_deref_mut()
+    }
+
+    fn evict_block(&mut self, looks_max: usize) -> Result<usize> {
+        let bytes = self.blocks.as_ref().map_or(0, |blocks| blocks.block_bytes());
+        self.evict(bytes, looks_max)
     }
 
     /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
@@ -195,18 +200,36 @@ impl Partition {
     /// If a row could not be read, or has no room in memory although nothing else can be evicted.
     pub fn bring_back_fetched(&mut self, rows: Vec<FetchedRow>) -> Result<()> {
         self.waits.waited_total += 1;
-        for FetchedRow { table, id, place, image } in rows {
+        for FetchedRow { table, id, place, read } in rows {
             // It may be back, or have gone to another block since, or its table may be gone.
             if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {
                 continue;
             }
-            let image = image?;
+            let ReadRow { image, block } = read?;
             self.has_pinned = true;
             self.with_room(|partition| {
                 let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
                 table.bring_back(id, &image, Growth::Asked)?;
                 blocks.release(place.block)
             })?;
+            if let Some(block) = block {
+                self.bring_back_others(table, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings back the rows of a block that nobody has asked for, as far as there is memory: they are the next to go.
+    fn bring_back_others(&mut self, id: TableId, mut block: BlockRows) -> Result<()> {
+        let Self { tables, blocks: Some(blocks), .. } = self else { return Ok(()) };
+        let Some(table) = tables.get_mut(id.0 as usize).and_then(Option::as_mut) else { return Ok(()) };
+        block.choose(|id, place| table.block_place(id) == Some(place));
+        for (id, image) in block.chosen() {
+            match table.bring_back_unasked(id, image) {
+                Err(Error::OutOfMemory(_)) => break,
+                back => back?,
+            }
+            blocks.release(block.block())?;
         }
         Ok(())
     }
@@ -252,7 +275,7 @@ impl Partition {
                 continue;
             }
             let mut blocks = 0;
-            while blocks < ROOM_BLOCKS && self.evict(BLOCK_BYTES, usize::MAX)? > 0 {
+            while blocks < ROOM_BLOCKS && self.evict_block(usize::MAX)? > 0 {
                 blocks += 1;
             }
             if blocks == 0 {
@@ -274,7 +297,7 @@ impl Partition {
         if self.compact(rows) {
             return Ok(true);
         }
-        Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict(BLOCK_BYTES, LOOKS_MAX)? > 0)
+        Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict_block(LOOKS_MAX)? > 0)
     }
 
     /// Blocks to be read for [`Partition::relocate`]; none if files are full enough, or some are being read.
@@ -319,8 +342,8 @@ impl Partition {
             while !rest.is_empty() {
                 let mut bytes = 0;
                 let fits = rest.iter().take_while(|(.., image)| {
-                    let fits = bytes < BLOCK_BYTES;
-                    bytes += image.len();
+                    let fits = bytes < blocks.block_bytes();
+                    bytes += HEADER_BYTES + image.len();
                     fits
                 });
                 let (some, behind) = rest.split_at(fits.count());

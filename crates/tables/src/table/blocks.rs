@@ -10,8 +10,18 @@ use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
-/// Reads the image of a row, or says why it cannot.
-pub type RowReader = Box<dyn FnOnce() -> Result<Vec<u8>> + Send>;
+/// Reads a row, or says why it cannot.
+pub type RowReader = Box<dyn FnOnce() -> Result<ReadRow> + Send>;
+
+/// A row that was read from a block.
+#[derive(Debug)]
+pub struct ReadRow {
+    /// Its image.
+    pub image: Vec<u8>,
+    /// The whole block, whose other rows come back as well where blocks are merged; `None` where rows are
+    /// (Anti-Caching 2013, section 3.5).
+    pub block: Option<BlockRows>,
+}
 
 /// Reads a whole block, or says why it cannot.
 pub type BlockReader = Box<dyn FnOnce() -> Result<BlockRows> + Send>;
@@ -211,7 +221,10 @@ pub trait Blocks: Debug + Send {
     /// If it cannot be read, or is not what was written; and those of `each`.
     fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
-    /// A read of a row's image that can be done on any thread, at any later time: the block may go meanwhile.
+    /// Bytes of images that make a block.
+    fn block_bytes(&self) -> usize;
+
+    /// A read of a row that can be done on any thread, at any later time: the block may go meanwhile.
     ///
     /// # Errors
     /// If there is no such block.

@@ -35,7 +35,8 @@ mod tuple_ids;
 mod undo;
 
 pub use blocks::{
-    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, RowKeys, RowReader,
+    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, ReadRow, RowKeys,
+    RowReader,
 };
 pub use budget::{Budget, Full, Growth, Reach, Working};
 pub use charge::{Charge, allocated};

@@ -13,7 +13,7 @@ pub const LIMIT: u64 = 24 << 20;
 pub fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
     let settings = Settings {
         memory_bytes_max: limit,
-        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
         partitions: 2,
         seed: 1,
         ..Settings::default()

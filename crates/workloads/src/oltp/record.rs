@@ -55,6 +55,10 @@ pub struct TransactionRecord {
     pub new_orders_per_s: Option<f64>,
     /// Whether rows could be evicted.
     pub evicts: bool,
+    /// Bytes of rows in a block.
+    pub block_bytes: usize,
+    /// What comes back with an evicted row: `tuple`, the row alone, or `block`.
+    pub merge: &'static str,
     /// What eviction did in the timed period.
     pub eviction: EvictionCounts,
     /// Tenths of a second of the timed period.

@@ -35,7 +35,7 @@ pub fn settings(languages: Languages) -> Settings {
         partitions: 2,
         procedures: registrations(languages),
         memory_bytes_max: number("THERMOCLINE_KILL_MEMORY_MIB", 1024) << 20,
-        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
         log: LogSettings { segment_bytes: 100_000, ..LogSettings::default() },
         // Snapshots often and quick enough that many are complete, and many are interrupted.
         snapshots: SnapshotSettings { log_bytes: 300_000, time_percent: 50, ..SnapshotSettings::default() },

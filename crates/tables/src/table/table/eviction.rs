@@ -286,6 +286,18 @@ impl Table {
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
     pub fn bring_back(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<BlockPlace> {
+        let place = self.return_to_memory(id, image, growth)?;
+        self.accessed.set(id);
+        self.pinned.insert(id);
+        Ok(place)
+    }
+
+    /// [`Table::bring_back`] of a row that nobody has asked for: it may go again at once.
+    pub(crate) fn bring_back_unasked(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
+        self.return_to_memory(id, image, Growth::Asked).map(drop)
+    }
+
+    fn return_to_memory(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<BlockPlace> {
         let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
         let image = self.current_image(place.block, image)?;
         let item = self.store(id, &image, growth)?;
@@ -295,8 +307,6 @@ impl Table {
         self.locators.set(id, Locator::Live(item));
         self.leave_block(id);
         self.returned_total += 1;
-        self.accessed.set(id);
-        self.pinned.insert(id);
         Ok(place)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
 use thermocline_pushdown::units::{format_size, parse_size};
-use thermocline_transactions::blocks::BlockStoreSettings;
+use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
 use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::log::LogSettings;
@@ -56,6 +56,12 @@ pub struct EngineArgs {
     /// Evict cold rows to blocks where they would exceed the memory: on or off. Needs a log
     #[arg(long, default_value = "on")]
     eviction: OnOff,
+    /// Bytes of rows in a block
+    #[arg(long, default_value = "64KiB", value_parser = parse_block_size)]
+    block_size: usize,
+    /// What comes back with an evicted row: nothing else (tuple), or its block
+    #[arg(long, default_value = "tuple")]
+    merge: MergeArg,
     /// Create databases in this directory, and remove them again [default: a folder of the user's cache]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -83,6 +89,30 @@ impl FromStr for OnOff {
 impl fmt::Display for OnOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0 { "on" } else { "off" })
+    }
+}
+
+/// [`Merge`] of the row engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum MergeArg {
+    Tuple,
+    Block,
+}
+
+impl MergeArg {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tuple => "tuple",
+            Self::Block => "block",
+        }
+    }
+}
+
+fn parse_block_size(text: &str) -> Result<usize, String> {
+    let bytes = parse_size(text)?;
+    match usize::try_from(bytes) {
+        Ok(bytes @ 4096..=BlockStoreSettings::BLOCK_BYTES_MAX) => Ok(bytes),
+        _ => Err(format!("{text} is not between 4KiB and 1MiB")),
     }
 }
 
@@ -120,6 +150,14 @@ impl EngineArgs {
         self.clients.unwrap_or(partitions).into()
     }
 
+    fn blocks(&self) -> BlockStoreSettings {
+        let merge = match self.merge {
+            MergeArg::Tuple => Merge::Tuple,
+            MergeArg::Block => Merge::Block,
+        };
+        BlockStoreSettings { block_bytes: self.block_size, merge, ..BlockStoreSettings::default() }
+    }
+
     /// An empty database in a directory of its own, which is removed with it.
     ///
     /// # Errors
@@ -131,7 +169,7 @@ impl EngineArgs {
         let settings = Settings {
             partitions,
             memory_bytes_max: self.memory_limit,
-            eviction: self.eviction.0.then(BlockStoreSettings::default),
+            eviction: self.eviction.0.then(|| self.blocks()),
             queue_length: in_flight.max(defaults.queue_length),
             durable: log.0,
             log: LogSettings { synchronous_commit: self.synchronous_commit.0, ..LogSettings::default() },
@@ -169,6 +207,8 @@ impl EngineArgs {
             engine: format!("thermocline {}", env!("CARGO_PKG_VERSION")),
             data_bytes: database.memory_bytes(),
             evicts: log.0 && self.eviction.0,
+            block_bytes: self.block_size,
+            merge: self.merge.name(),
             memory_limit_bytes: self.memory_limit,
             partitions,
             log: log.0,
