@@ -519,3 +519,58 @@ fn a_load_larger_than_memory() {
         assert_eq!(int(&answer), 1000, "row {k}");
     }
 }
+
+/// Memory that is full of what cannot go to blocks refuses what grows, and nothing that reads or frees: at a start
+/// without eviction, and where keys alone are more than the limit.
+#[test]
+fn full_memory_can_be_freed() {
+    let evicts = Some(BlockStoreSettings { segment_bytes: 1 << 20 });
+    for (eviction, key_bytes) in [(None, 10), (evicts, 800)] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let open = |limit: u64, eviction: Option<BlockStoreSettings>| {
+            let settings =
+                Settings { memory_bytes_max: limit, eviction, partitions: 2, seed: 1, ..Settings::default() };
+            RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
+        };
+        let database = open(128 << 20, None);
+        let mut session = database.session();
+        let columns = "k BIGINT PRIMARY KEY, g TEXT NOT NULL, v TEXT NOT NULL";
+        run(&mut session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
+        for k in 0..15_000 {
+            let g = Value::Text(format!("{k:0>key_bytes$}").into());
+            run(&mut session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), g, text(1000, k)]);
+        }
+        run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+        drop(session);
+        drop(database);
+
+        let database = open(10 << 20, eviction);
+        let mut session = database.session();
+        let memory = database.memory();
+        assert!(memory.table_bytes > 10 << 20, "{memory:?}");
+        for sql in ["INSERT INTO t VALUES (-1, 'new', 'new')", "CREATE INDEX t_v ON t (v)"] {
+            let error = session.execute(sql, &[]).unwrap_err();
+            assert_eq!(error.sqlstate(), "53200", "{sql}: {error}");
+            for part in ["rows in memory take", "row_memory_limit", "delete rows", "drop an index"] {
+                assert!(error.to_string().contains(part), "{sql}: {error}");
+            }
+        }
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) = 1000", &[])), 15_000);
+        assert_eq!(int(&run(&mut session, "SELECT length(v) FROM t WHERE k = 17", &[])), 1000);
+        assert_eq!(run(&mut session, "UPDATE t SET v = upper(v) WHERE k = 17", &[]).affected, 1);
+        for k in (0..10_000).step_by(100) {
+            let deleted = run(&mut session, "DELETE FROM t WHERE k BETWEEN $1 AND $1 + 99", &[Value::Int(k)]);
+            assert_eq!(deleted.affected, 100);
+        }
+        run(&mut session, "BEGIN", &[]);
+        assert_eq!(run(&mut session, "DELETE FROM t WHERE k BETWEEN 10000 AND 10099", &[]).affected, 100);
+        run(&mut session, "COMMIT", &[]);
+        run(&mut session, "DROP INDEX t_g", &[]);
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t", &[])), 4900);
+        run(&mut session, "INSERT INTO t VALUES (-1, 'new', 'new')", &[]);
+        run(&mut session, "TRUNCATE t", &[]);
+        run(&mut session, "INSERT INTO t VALUES (1, 'new', 'new')", &[]);
+        run(&mut session, "DROP TABLE t", &[]);
+        assert!(database.memory().table_bytes < 1 << 20, "{:?}", database.memory());
+    }
+}

@@ -31,6 +31,8 @@ const ROOM_BLOCKS: usize = 16;
 const RELOCATED_BLOCKS: usize = 8;
 /// Rows that are moved together at once there.
 const COMPACT_ROWS: usize = 4096;
+/// Bytes that rows of a transaction may take where memory is full of what cannot be evicted, such as keys.
+const FORCED_BYTES_MAX: usize = 1 << 20;
 
 /// An evicted row that a transaction has needed, and a read of it.
 pub struct WantedRow {
@@ -135,7 +137,7 @@ impl Partition {
         let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
         for table in ids {
             for id in self.table_mut(table)?.take_wanted() {
-                self.with_room(|partition| partition.bring_back(table, id, Growth::Asked))?;
+                self.returning(table, |partition, growth| partition.bring_back(table, id, growth))?;
             }
         }
         Ok(())
@@ -195,9 +197,9 @@ impl Partition {
             }
             let image = image?;
             self.has_pinned = true;
-            self.with_room(|partition| {
+            self.returning(table, |partition, growth| {
                 let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
-                table.bring_back(id, &image, Growth::Asked)?;
+                table.bring_back(id, &image, growth)?;
                 blocks.release(place.block)
             })?;
         }
@@ -219,8 +221,26 @@ impl Partition {
     pub fn unpin(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin);
-            self.has_pinned = false;
+            (self.has_pinned, self.forced_bytes) = (false, 0);
         }
+    }
+
+    /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a transaction
+    /// gets a few rows nevertheless: it may be one that reads or deletes them.
+    fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
+        let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
+            Err(full @ Error::OutOfMemory(_)) => full,
+            done => return done,
+        };
+        let most = FORCED_BYTES_MAX.min(usize::try_from(self.budget().reserve() / 4).unwrap_or(usize::MAX));
+        if self.forced_bytes > most {
+            return Err(full);
+        }
+        // The next rows need not ask for what this one makes room for.
+        let before = self.table(table)?.row_bytes();
+        back(self, Growth::Forced)?;
+        self.forced_bytes += self.table(table)?.row_bytes().saturating_sub(before);
+        Ok(())
     }
 
     /// Does `work`, which changes nothing if it fails, evicting rows where there is no memory for it.
@@ -234,25 +254,25 @@ impl Partition {
         }
     }
 
-    /// Gives back some memory of tables, if any row can be evicted; says whether it did.
+    /// Gives back some memory of tables, if rows can be moved together or evicted; says whether it did.
     ///
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn make_room(&mut self) -> Result<bool> {
         let before = self.budget().used();
-        while self.budget().used() >= before {
-            if self.compact(COMPACT_ROWS) {
-                continue;
+        self.tables_mut().for_each(Table::look_for_holes);
+        let mut evicted = 1;
+        while evicted > 0 {
+            while self.compact(COMPACT_ROWS) && self.budget().used() >= before {}
+            if self.budget().used() < before {
+                return Ok(true);
             }
-            let mut blocks = 0;
-            while blocks < ROOM_BLOCKS && self.evict(BLOCK_BYTES, usize::MAX)? > 0 {
-                blocks += 1;
-            }
-            if blocks == 0 {
-                return Ok(false);
+            evicted = 0;
+            while evicted < ROOM_BLOCKS && self.evict(BLOCK_BYTES, usize::MAX)? > 0 {
+                evicted += 1;
             }
         }
-        Ok(true)
+        Ok(self.budget().used() < before)
     }
 
     /// Takes a step towards the memory limit, if it is near: moves some rows together, or evicts a block of them. Says

@@ -35,7 +35,7 @@ mod tuple_ids;
 mod undo;
 
 pub use blocks::{BlockReader, BlockRows, BlockStatistics, Blocks, RowReader};
-pub use budget::{Budget, Full, Growth, Reach, Working};
+pub use budget::{Budget, Full, Growth, Reach, Taken, Working};
 pub use charge::{Charge, allocated};
 pub use digest::Digest;
 pub use encoder::{Encoder, Parameter, Written};

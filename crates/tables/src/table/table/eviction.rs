@@ -56,6 +56,11 @@ impl Table {
         ids.take_while(move |id| *id < last).filter(|id| self.block_place(*id).is_some())
     }
 
+    /// Has the next [`Table::compact`] look for sparse arenas, however few rows have gone since it found none.
+    pub(crate) fn look_for_holes(&mut self) {
+        self.rows.look_for_holes();
+    }
+
     /// Notes that a transaction needs an evicted row, and ends it.
     #[cold]
     pub(super) fn want(&self, id: TupleId) -> Error {
