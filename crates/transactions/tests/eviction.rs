@@ -574,3 +574,53 @@ fn full_memory_can_be_freed() {
         assert!(database.memory().table_bytes < 1 << 20, "{:?}", database.memory());
     }
 }
+
+/// A partition that grows has rows of an idle one evicted, and a start leaves room in such a database.
+#[test]
+fn partitions_make_room_for_each_other() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    let columns = "p BIGINT NOT NULL, k TEXT NOT NULL, v TEXT NOT NULL, PRIMARY KEY (p, k)";
+    run(&mut session, &format!("CREATE TABLE t ({columns}) PARTITION BY (p)"), &[]);
+    let insert = |session: &mut RowSession, p: i64, key: String, v: Value| {
+        run(session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(p), Value::Text(key.into()), v]);
+    };
+    let rows = |session: &mut RowSession| -> Vec<usize> {
+        let partitions = session.statistics().unwrap().partitions;
+        partitions.iter().map(|partition| partition.tables.iter().map(|table| table.rows).sum()).collect()
+    };
+    // One value for each partition.
+    let mut of_partition = [None, None];
+    for p in 0.. {
+        let before = rows(&mut session);
+        insert(&mut session, p, "0".into(), text(1, p));
+        let after = rows(&mut session);
+        let place = (0..2).find(|place| before[*place] != after[*place]).unwrap();
+        of_partition[place].get_or_insert(p);
+        if of_partition.iter().all(Option::is_some) {
+            break;
+        }
+    }
+    let [idle, growing] = of_partition.map(Option::unwrap);
+    for k in 1..14_000 {
+        insert(&mut session, idle, k.to_string(), text(1000, k));
+    }
+    for k in 1..9_000 {
+        insert(&mut session, growing, format!("{k:0>800}"), text(10, k));
+    }
+    assert!(database.memory().used_bytes() <= LIMIT, "{:?}", database.memory());
+    drop(session);
+    drop(database);
+
+    let database = open(&disk, LIMIT);
+    assert!(database.memory().used_bytes() <= LIMIT - (2 << 20), "{:?}", database.memory());
+    let mut session = database.session();
+    run(&mut session, "BEGIN", &[]);
+    for k in 9_000..9_100 {
+        insert(&mut session, growing, format!("{k:0>800}"), text(10, k));
+    }
+    run(&mut session, "COMMIT", &[]);
+    let count = run(&mut session, "SELECT count(*) FROM t WHERE length(v) IN (10, 1000)", &[]);
+    assert_eq!(int(&count), 13_999 + 9_099);
+}

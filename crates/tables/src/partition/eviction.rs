@@ -225,8 +225,8 @@ impl Partition {
         }
     }
 
-    /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a transaction
-    /// gets a few rows nevertheless: it may be one that reads or deletes them.
+    /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a
+    /// transaction gets a few rows nevertheless: it may be one that reads or deletes them.
     fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
         let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
             Err(full @ Error::OutOfMemory(_)) => full,
@@ -360,7 +360,10 @@ impl Partition {
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn keep_limit(&mut self) -> Result<()> {
-        while self.blocks.is_some() && self.budget().pressure() > 0 && self.relieve(COMPACT_ROWS)? {}
+        let Some(blocks) = &mut self.blocks else { return Ok(()) };
+        blocks.forget_written();
+        while self.budget().pressure() > 0 && (self.compact(COMPACT_ROWS) || self.evict(BLOCK_BYTES, usize::MAX)? > 0) {
+        }
         Ok(())
     }
 

@@ -134,6 +134,11 @@ impl RowEngine {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
         }
         set_limit(&budget, memory_bytes_max);
+        for member in &mut members {
+            // Each left room when it was filled, and others have grown since. A full disk does not end the start: who
+            // needs the memory is told.
+            let _later = member.partition.keep_limit();
+        }
         let read_only = recovered.read_only.clone();
         let definitions = replayer.into_definitions().with(schema, limits);
         let definitions = definitions.refusing(read_only.as_ref().map(ReadOnly::refusal));
