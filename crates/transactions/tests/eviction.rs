@@ -575,6 +575,42 @@ fn full_memory_can_be_freed() {
     }
 }
 
+/// A block that is damaged names its table, its file and the row to whoever needs one of its rows.
+#[test]
+fn damaged_blocks_name_their_table() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "harmed", 40_000);
+    wait_for_memory(&database, LIMIT);
+    for name in disk.list().unwrap().iter().filter(|name| name.starts_with("blocks-")) {
+        let file = disk.open(name).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.length().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes.iter_mut().for_each(|byte| *byte ^= 0xff);
+        disk.overwrite(name, bytes);
+    }
+    let begin = ["BEGIN", "SELECT 1"];
+    for (begins, sql) in [
+        (false, "SELECT v FROM harmed WHERE k = 17"),
+        (true, "SELECT v FROM harmed WHERE k = 17"),
+        (false, "SELECT count(*) FROM harmed WHERE length(v) > 0"),
+        (false, "DELETE FROM harmed WHERE length(v) > 0"),
+        (false, "CREATE INDEX harmed_v ON harmed (v)"),
+    ] {
+        begin.iter().filter(|_| begins).for_each(|sql| drop(run(&mut session, sql, &[])));
+        let error = session.execute(sql, &[]).unwrap_err();
+        assert_eq!(error.sqlstate(), "XX001", "{sql}: {error}");
+        for part in ["table \"harmed\": ", "blocks-0000"] {
+            assert_eq!(error.to_string().matches(part).count(), 1, "{sql}: {error}");
+        }
+        if begins {
+            run(&mut session, "ROLLBACK", &[]);
+        }
+    }
+    run(&mut session, "INSERT INTO harmed VALUES (-1, 'whole')", &[]);
+}
+
 /// A partition that grows has rows of an idle one evicted, and a start leaves room in such a database.
 #[test]
 fn partitions_make_room_for_each_other() {

@@ -15,7 +15,9 @@ use thermocline_types::{Error, Result};
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
-use crate::table::{BlockNumber, BlockPlace, BlockReader, BlockRows, Blocks, Growth, Row, RowReader, Table, TupleId};
+use crate::table::{
+    BlockNumber, BlockPlace, BlockReader, BlockRows, Blocks, Growth, Row, RowReader, Table, TupleId, of_table,
+};
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
 const FETCH_ROWS_MAX: usize = 1024;
@@ -195,7 +197,7 @@ impl Partition {
             if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {
                 continue;
             }
-            let image = image?;
+            let image = image.map_err(|error| self.named(table, error))?;
             self.has_pinned = true;
             self.returning(table, |partition, growth| {
                 let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
@@ -371,8 +373,21 @@ impl Partition {
     pub(super) fn bring_back(&mut self, table: TableId, id: TupleId, growth: Growth) -> Result<()> {
         self.has_pinned = true;
         let Some((table, blocks, place)) = self.evicted(table, id)? else { return Ok(()) };
-        blocks.read(place, id, &mut |image| table.bring_back(id, image, growth).map(drop))?;
+        let mut returned = Ok(());
+        let read = blocks.read(place, id, &mut |image| {
+            returned = table.bring_back(id, image, growth).map(drop);
+            Ok(())
+        });
+        read.map_err(|error| of_table(table.definition(), error)).and(returned)?;
         blocks.release(place.block)
+    }
+
+    /// The error of a read of a table's blocks, with its name.
+    fn named(&self, table: TableId, error: Error) -> Error {
+        match self.table(table) {
+            Ok(table) => of_table(table.definition(), error),
+            Err(_) => error,
+        }
     }
 
     /// Removes a row, if it is there, wherever it is. Takes no memory.

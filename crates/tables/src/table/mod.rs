@@ -48,6 +48,7 @@ pub use locator::{BlockNumber, BlockPlace};
 pub use patch::Patch;
 pub use row::Row;
 pub use statement_memory::{StatementMemory, Structure, out_of_memory};
+pub(crate) use table::of_table;
 pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};

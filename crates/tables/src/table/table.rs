@@ -32,6 +32,7 @@ mod reshape;
 mod verify;
 
 use eviction::EarlierLayout;
+pub(crate) use eviction::of_table;
 pub use eviction::{BlockLayouts, EvictedRows};
 pub(super) use reshape::widen;
 
