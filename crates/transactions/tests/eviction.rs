@@ -611,6 +611,43 @@ fn damaged_blocks_name_their_table() {
     run(&mut session, "INSERT INTO harmed VALUES (-1, 'whole')", &[]);
 }
 
+/// Where blocks find no room on the disk, whoever needs the memory is told, and everything goes on once there is room.
+#[test]
+fn a_full_disk_is_named() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let is_full = Arc::new(AtomicBool::new(false));
+    let settings = Settings {
+        memory_bytes_max: LIMIT,
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20 }),
+        partitions: 2,
+        seed: 1,
+        ..Settings::default()
+    };
+    let database = RowEngine::open(Arc::new(Hooked::full(&disk, &is_full, "blocks-")), settings).unwrap();
+    let mut session = database.session();
+    fill(&mut session, "t", 10_000);
+    is_full.store(true, Ordering::Relaxed);
+    let load = |session: &mut RowSession| {
+        let mut load = session.load("t", &["k", "v"])?;
+        (10_000..40_000).try_for_each(|k| load.push(&[ValueRef::Int(k), text(1000, k).as_ref()]))?;
+        load.finish()
+    };
+    let insert = |session: &mut RowSession| {
+        (50_000..80_000).try_for_each(|k| {
+            session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]).map(drop)
+        })
+    };
+    let errors = [load(&mut session).unwrap_err(), insert(&mut session).unwrap_err()];
+    for error in errors {
+        assert_eq!(error.sqlstate(), "53100", "{error}");
+        assert!(error.to_string().contains("blocks-0000"), "{error}");
+    }
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE k < 10000", &[])), 10_000);
+    is_full.store(false, Ordering::Relaxed);
+    assert_eq!(load(&mut session).unwrap(), 30_000);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE k < 40000 AND length(v) = 1000", &[])), 40_000);
+}
+
 /// A partition that grows has rows of an idle one evicted, and a start leaves room in such a database.
 #[test]
 fn partitions_make_room_for_each_other() {

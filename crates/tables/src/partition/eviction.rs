@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
@@ -113,6 +114,7 @@ impl Partition {
     /// # Errors
     /// If the block cannot be written: no row has left memory then.
     pub fn evict(&mut self, bytes: usize, looks_max: usize) -> Result<usize> {
+        let budget = Arc::clone(self.budget());
         let Self { tables, blocks, .. } = self;
         let Some(blocks) = blocks else { return Ok(0) };
         let mut candidates: Vec<&mut Table> =
@@ -121,8 +123,9 @@ impl Partition {
         for table in candidates {
             let cold = table.coldest(bytes, looks_max);
             if !cold.is_empty() {
-                evict_rows(table, blocks.as_mut(), &cold)?;
-                return Ok(cold.len());
+                let evicted = evict_rows(table, blocks.as_mut(), &cold);
+                budget.note_eviction(&evicted);
+                return evicted.map(|()| cold.len());
             }
         }
         Ok(0)

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use thermocline_machine::EventCount;
+use thermocline_types::Error;
 
 /// Memory budget of a node: rows, indexes and locators, and working memory.
 ///
@@ -35,6 +37,8 @@ pub struct Budget {
     /// Whether it refuses what exceeds the limit.
     is_strict: AtomicBool,
     is_evicting: AtomicBool,
+    /// Why the last rows that should have been evicted could not; `None` if they were.
+    stuck: Mutex<Option<Error>>,
     /// Advances when these reach [`Budget::trim_bytes`].
     trim_due: Arc<EventCount>,
 }
@@ -115,6 +119,7 @@ impl Budget {
             given_back: AtomicU64::new(0),
             is_strict: AtomicBool::new(true),
             is_evicting: AtomicBool::new(false),
+            stuck: Mutex::new(None),
             trim_due: EventCount::new(),
         }
     }
@@ -191,6 +196,16 @@ impl Budget {
     /// Whether rows are evicted where it is short.
     pub fn is_evicting(&self) -> bool {
         self.is_evicting.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether rows could be evicted.
+    pub fn note_eviction<T>(&self, evicted: &Result<T, Error>) {
+        *self.stuck.lock() = evicted.as_ref().err().cloned();
+    }
+
+    /// Why rows cannot be evicted, as of the last attempt: waiting does not help then. `None` if they can.
+    pub fn stuck(&self) -> Option<Error> {
+        self.stuck.lock().clone()
     }
 
     /// Whether half of what [should be free](Budget::pressure) is taken.

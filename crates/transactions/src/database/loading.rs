@@ -293,6 +293,9 @@ impl Loading {
             self.refused_since = None;
             return Ok(true);
         };
+        if let Some(stuck) = self.stuck() {
+            return Err(stuck);
+        }
         let clock = self.handle.clock();
         let since = *self.refused_since.get_or_insert(clock.now());
         if self.is_evicting() && (!self.under_way.is_empty() || clock.since(since) < self.portions.retry_for) {
@@ -316,6 +319,11 @@ impl Loading {
     fn rest_until(&self, until: Micros) -> Step<Result<()>> {
         let nothing = EventCount::new();
         Step::Wait(Wait::new(&nothing, nothing.seen()).until(until))
+    }
+
+    /// Why rows cannot be evicted; `None` if they can.
+    fn stuck(&self) -> Option<Error> {
+        self.charge.budget().and_then(|budget| budget.stuck())
     }
 
     fn is_evicting(&self) -> bool {
@@ -365,18 +373,24 @@ impl Loading {
             Ok(replies) => replies,
             Err(wait) => return Ok(Step::Wait(wait.until(clock.after(POLL_INTERVAL)))),
         };
-        let is_evicting = self.is_evicting();
+        let (is_evicting, stuck) = (self.is_evicting(), self.stuck());
         let mut failed = None;
         for reply in replies {
             let Some(batch) = self.under_way.remove(&reply.tag) else { continue };
             match reply.result {
                 // Work that takes memory now, such as records on their way to the disk, gives it back.
-                Err(Error::OutOfMemory(_)) if is_evicting && clock.since(batch.since) < self.portions.retry_for => {
+                Err(Error::OutOfMemory(_))
+                    if is_evicting && stuck.is_none() && clock.since(batch.since) < self.portions.retry_for =>
+                {
                     self.again.0.push(batch);
                 }
                 Err(Error::Retry(_)) if clock.since(batch.since) < self.portions.retry_for => self.again.0.push(batch),
                 result => {
-                    failed = failed.or(result.err());
+                    let error = result.err().map(|error| match (&error, &stuck) {
+                        (Error::OutOfMemory(_), Some(stuck)) => stuck.clone(),
+                        _ => error,
+                    });
+                    failed = failed.or(error);
                     let bytes = self.charge.bytes().saturating_sub(batch.bytes);
                     // Shrinking is never refused.
                     let _ = self.charge.resize(bytes);
