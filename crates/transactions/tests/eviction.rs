@@ -697,3 +697,38 @@ fn partitions_make_room_for_each_other() {
     let count = run(&mut session, "SELECT count(*) FROM t WHERE length(v) IN (10, 1000)", &[]);
     assert_eq!(int(&count), 13_999 + 9_099);
 }
+
+/// Small limits take loads and statements of many rows as larger ones do.
+#[test]
+fn small_limits_take_many_rows() {
+    for (limit, partitions) in [(8 << 20, 1), (8 << 20, 4), (8 << 20, 16), (4 << 20, 2)] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let eviction = Some(BlockStoreSettings { segment_bytes: 1 << 20 });
+        let undo_bytes_max = usize::try_from(limit / 4).unwrap();
+        let settings =
+            Settings { memory_bytes_max: limit, eviction, partitions, undo_bytes_max, seed: 1, ..Settings::default() };
+        let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
+        let mut session = database.session();
+        for table in ["t", "u"] {
+            let columns = "k BIGINT PRIMARY KEY, v TEXT NOT NULL";
+            run(&mut session, &format!("CREATE TABLE {table} ({columns}) PARTITION BY (k)"), &[]);
+        }
+        for (from, to, length) in [(0, 20_000, 1000), (20_000, 20_100, 100_000)] {
+            let mut load = session.load("t", &["k", "v"]).unwrap();
+            (from..to).try_for_each(|k| load.push(&[ValueRef::Int(k), text(length, k).as_ref()])).unwrap();
+            load.finish().unwrap_or_else(|error| panic!("{limit} bytes, {partitions} partitions: {error}"));
+            assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+        }
+        for first in (0..2000).step_by(100) {
+            let rows: Vec<String> = (first..first + 100).map(|k| format!("({k}, '{}')", "x".repeat(200))).collect();
+            run(&mut session, &format!("INSERT INTO u VALUES {}", rows.join(", ")), &[]);
+        }
+        let inserted = run(&mut session, "INSERT INTO u SELECT k, v FROM t WHERE k BETWEEN 3000 AND 3499", &[]);
+        assert_eq!(inserted.affected, 500);
+        let lengths = run(&mut session, "SELECT sum(length(v)) FROM t", &[]);
+        assert_eq!(lengths.rows.value(0, 0).to_string(), "30000000");
+        let lengths = run(&mut session, "SELECT sum(length(v)) FROM u", &[]);
+        assert_eq!(lengths.rows.value(0, 0).to_string(), "900000");
+        assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+    }
+}

@@ -85,10 +85,10 @@ const SMALL_BYTES: usize = 128 << 10;
 /// Minimum bytes worth returning to the system, whatever the limit.
 const TRIM_BYTES_MIN: u64 = 1 << 20;
 
-/// Bytes that eviction keeps free of a limit: two arenas, or more.
+/// Bytes that eviction keeps free of a limit: two arenas or more, or a quarter where these are more than that.
 fn free_of(limit: u64) -> u64 {
     const FREE_MIN: u64 = 4 << 20;
-    (limit / 32).max(FREE_MIN)
+    (limit / 32).max(FREE_MIN.min(limit / 4))
 }
 
 impl Working {
@@ -214,7 +214,7 @@ impl Budget {
     }
 
     /// Bytes of tables that should go, so that a thirty-second of the limit stays free beyond the reserve, or what
-    /// tables grow by; 0 if it is free.
+    /// tables grow by, a quarter at most; 0 if it is free.
     pub fn pressure(&self) -> u64 {
         let limit = self.limit();
         let besides = self.besides_tables().saturating_add(free_of(limit));

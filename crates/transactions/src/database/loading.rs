@@ -31,6 +31,8 @@ pub struct Portions {
     pub bytes: usize,
     /// Batches of one partition that wait for their turn or for the log.
     pub under_way: usize,
+    /// Bytes of memory of such batches of all partitions, unless it is a single one.
+    pub bytes_under_way: usize,
     /// Rows of a failed load that are removed from each partition at once.
     pub taken_back: u32,
     /// How long it retries a batch that was refused because of a full queue, or of another load with the same key.
@@ -289,7 +291,12 @@ impl Loading {
     /// rows are evicted.
     fn take_memory(&mut self, partition: usize) -> Result<bool> {
         let Some(open) = self.open.get(partition) else { return Ok(true) };
-        let Err(full) = self.charge.grow(2 * open.images.capacity()) else {
+        let bytes = 2 * open.images.capacity();
+        let is_alone = self.under_way.is_empty() && self.again.0.is_empty();
+        if !is_alone && self.charge.bytes() + bytes > self.portions.bytes_under_way {
+            return Ok(false);
+        }
+        let Err(full) = self.charge.grow(bytes) else {
             self.refused_since = None;
             return Ok(true);
         };

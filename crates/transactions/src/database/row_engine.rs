@@ -28,7 +28,7 @@ use super::memory::MemoryReport;
 use super::opening::Opening;
 use super::replay::Replayer;
 use super::row_session::RowSession;
-use super::settings::{Settings, reserve_of};
+use super::settings::{Settings, log_within, reserve_of};
 use super::snapshots::{SnapshotReport, SnapshotStatus, Snapshots, Source};
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
@@ -111,6 +111,7 @@ impl RowEngine {
         let memory = settings.recovery_memory();
         let block_writer = memory.start_writer()?;
         let Settings { log: log_settings, snapshots, durable, limits, seed, clock, .. } = settings;
+        let log_settings = log_within(log_settings, memory_bytes_max);
         let mut random = Random::new(seed);
         let budget = memory.budget();
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
