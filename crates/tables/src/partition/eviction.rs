@@ -117,8 +117,8 @@ impl Partition {
         let budget = Arc::clone(self.budget());
         let Self { tables, blocks, .. } = self;
         let Some(blocks) = blocks else { return Ok(0) };
-        let mut candidates: Vec<&mut Table> =
-            tables.iter_mut().flatten().filter(|table| table.is_evictable()).collect();
+        let has_some = |table: &&mut Table| table.is_evictable() && table.live_rows() > 0;
+        let mut candidates: Vec<&mut Table> = tables.iter_mut().flatten().filter(has_some).collect();
         candidates.sort_by_key(|table| std::cmp::Reverse(table.row_bytes()));
         for table in candidates {
             let cold = table.coldest(bytes, looks_max);

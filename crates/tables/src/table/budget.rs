@@ -203,9 +203,10 @@ impl Budget {
         *self.stuck.lock() = evicted.as_ref().err().cloned();
     }
 
-    /// Why rows cannot be evicted, as of the last attempt: waiting does not help then. `None` if they can.
+    /// Why rows that should go cannot be evicted, as of the last attempt: waiting does not help then. `None` if they
+    /// can, or need not.
     pub fn stuck(&self) -> Option<Error> {
-        self.stuck.lock().clone()
+        self.stuck.lock().clone().filter(|_| self.pressure() > 0)
     }
 
     /// Whether half of what [should be free](Budget::pressure) is taken.
