@@ -680,7 +680,11 @@ fn partitions_make_room_for_each_other() {
         insert(&mut session, idle, k.to_string(), text(1000, k));
     }
     for k in 1..9_000 {
+        // Alone, and in transactions of sessions.
+        let begins = (k / 500) % 2 == 0;
+        begins.then(|| run(&mut session, "BEGIN", &[]));
         insert(&mut session, growing, format!("{k:0>800}"), text(10, k));
+        begins.then(|| run(&mut session, "COMMIT", &[]));
     }
     assert!(database.memory().used_bytes() <= LIMIT, "{:?}", database.memory());
     drop(session);
