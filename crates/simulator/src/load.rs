@@ -17,7 +17,8 @@ use super::world::{Scene, World};
 fn portions(scene: &mut Scene) -> Portions {
     let mut below = |most| 1 + u32::try_from(scene.random.below(most)).unwrap_or(0);
     let (rows, taken_back) = (below(4), below(5));
-    Portions { rows, bytes: 1 << 17, under_way: below(3) as usize, taken_back, retry_for: Duration::from_millis(20) }
+    let (bytes, bytes_under_way, under_way) = (1 << 17, usize::MAX, below(3) as usize);
+    Portions { rows, bytes, under_way, bytes_under_way, taken_back, retry_for: Duration::from_millis(20) }
 }
 
 /// A client that loads rows.

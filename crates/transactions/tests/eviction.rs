@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
-use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
@@ -515,10 +515,10 @@ fn answers_do_not_depend_on_blocks() {
         let mut sums = 0;
         for step in 0..6000 {
             let k = Value::Int(rng.random_range(0..30_000));
-            let sql = match step % 4 {
-                0 => "UPDATE t SET g = g + 1 WHERE k = $1",
-                1 => "DELETE FROM t WHERE k = $1",
-                2 => "SELECT sum(k) FROM t WHERE k BETWEEN $1 AND $1 + 20",
+            let sql = match step % 40 {
+                0 => "SELECT sum(k + length(v)) FROM t WHERE g = $1 % 100",
+                step if step % 4 == 1 => "UPDATE t SET g = g + 1 WHERE k = $1",
+                step if step % 4 == 2 => "DELETE FROM t WHERE k = $1",
                 _ => "SELECT length(v) + g FROM t WHERE k = $1",
             };
             let answer = run(&mut session, sql, &[k]);
@@ -540,4 +540,221 @@ fn answers_do_not_depend_on_blocks() {
         answers.push((sums, rows));
     }
     assert!(answers.iter().all(|answer| *answer == answers[0]));
+}
+
+/// Memory that is full of what cannot go to blocks refuses what grows, and nothing that reads or frees: at a start
+/// without eviction, and where keys alone are more than the limit.
+#[test]
+fn full_memory_can_be_freed() {
+    let evicts = Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() });
+    for (eviction, key_bytes) in [(None, 10), (evicts, 800)] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let open = |limit: u64, eviction: Option<BlockStoreSettings>| {
+            let settings =
+                Settings { memory_bytes_max: limit, eviction, partitions: 2, seed: 1, ..Settings::default() };
+            RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
+        };
+        let database = open(128 << 20, None);
+        let mut session = database.session();
+        let columns = "k BIGINT PRIMARY KEY, g TEXT NOT NULL, v TEXT NOT NULL";
+        run(&mut session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
+        for k in 0..15_000 {
+            let g = Value::Text(format!("{k:0>key_bytes$}").into());
+            run(&mut session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), g, text(1000, k)]);
+        }
+        run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+        drop(session);
+        drop(database);
+
+        let database = open(10 << 20, eviction);
+        let mut session = database.session();
+        let memory = database.memory();
+        assert!(memory.table_bytes > 10 << 20, "{memory:?}");
+        for sql in ["INSERT INTO t VALUES (-1, 'new', 'new')", "CREATE INDEX t_v ON t (v)"] {
+            let error = session.execute(sql, &[]).unwrap_err();
+            assert_eq!(error.sqlstate(), "53200", "{sql}: {error}");
+            for part in ["rows in memory take", "row_memory_limit", "delete rows", "drop an index"] {
+                assert!(error.to_string().contains(part), "{sql}: {error}");
+            }
+        }
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) = 1000", &[])), 15_000);
+        assert_eq!(int(&run(&mut session, "SELECT length(v) FROM t WHERE k = 17", &[])), 1000);
+        assert_eq!(run(&mut session, "UPDATE t SET v = upper(v) WHERE k = 17", &[]).affected, 1);
+        for k in (0..10_000).step_by(100) {
+            let deleted = run(&mut session, "DELETE FROM t WHERE k BETWEEN $1 AND $1 + 99", &[Value::Int(k)]);
+            assert_eq!(deleted.affected, 100);
+        }
+        run(&mut session, "BEGIN", &[]);
+        assert_eq!(run(&mut session, "DELETE FROM t WHERE k BETWEEN 10000 AND 10099", &[]).affected, 100);
+        run(&mut session, "COMMIT", &[]);
+        run(&mut session, "DROP INDEX t_g", &[]);
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t", &[])), 4900);
+        run(&mut session, "INSERT INTO t VALUES (-1, 'new', 'new')", &[]);
+        run(&mut session, "TRUNCATE t", &[]);
+        run(&mut session, "INSERT INTO t VALUES (1, 'new', 'new')", &[]);
+        run(&mut session, "DROP TABLE t", &[]);
+        assert!(database.memory().table_bytes < 1 << 20, "{:?}", database.memory());
+    }
+}
+
+/// A block that is damaged names its table, its file and the row to whoever needs one of its rows.
+#[test]
+fn damaged_blocks_name_their_table() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "harmed", 40_000);
+    wait_for_memory(&database, LIMIT);
+    for name in disk.list().unwrap().iter().filter(|name| name.starts_with("blocks-")) {
+        let file = disk.open(name).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.length().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes.iter_mut().for_each(|byte| *byte ^= 0xff);
+        disk.overwrite(name, bytes);
+    }
+    let begin = ["BEGIN", "SELECT 1"];
+    for (begins, sql) in [
+        (false, "SELECT v FROM harmed WHERE k = 17"),
+        (true, "SELECT v FROM harmed WHERE k = 17"),
+        (false, "SELECT count(*) FROM harmed WHERE length(v) > 0"),
+        (false, "DELETE FROM harmed WHERE length(v) > 0"),
+        (false, "CREATE INDEX harmed_v ON harmed (v)"),
+    ] {
+        begin.iter().filter(|_| begins).for_each(|sql| drop(run(&mut session, sql, &[])));
+        let error = session.execute(sql, &[]).unwrap_err();
+        assert_eq!(error.sqlstate(), "XX001", "{sql}: {error}");
+        for part in ["table \"harmed\": ", "blocks-0000"] {
+            assert_eq!(error.to_string().matches(part).count(), 1, "{sql}: {error}");
+        }
+        if begins {
+            run(&mut session, "ROLLBACK", &[]);
+        }
+    }
+    run(&mut session, "INSERT INTO harmed VALUES (-1, 'whole')", &[]);
+}
+
+/// Where blocks find no room on the disk, whoever needs the memory is told, and everything goes on once there is room.
+#[test]
+fn a_full_disk_is_named() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let is_full = Arc::new(AtomicBool::new(false));
+    let settings = Settings {
+        memory_bytes_max: LIMIT,
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
+        partitions: 2,
+        seed: 1,
+        ..Settings::default()
+    };
+    let database = RowEngine::open(Arc::new(Hooked::full(&disk, &is_full, "blocks-")), settings).unwrap();
+    let mut session = database.session();
+    fill(&mut session, "t", 10_000);
+    is_full.store(true, Ordering::Relaxed);
+    let load = |session: &mut RowSession| {
+        let mut load = session.load("t", &["k", "v"])?;
+        (10_000..40_000).try_for_each(|k| load.push(&[ValueRef::Int(k), text(1000, k).as_ref()]))?;
+        load.finish()
+    };
+    let insert = |session: &mut RowSession| {
+        (50_000..80_000).try_for_each(|k| {
+            session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]).map(drop)
+        })
+    };
+    let errors = [load(&mut session).unwrap_err(), insert(&mut session).unwrap_err()];
+    for error in errors {
+        assert_eq!(error.sqlstate(), "53100", "{error}");
+        assert!(error.to_string().contains("blocks-0000"), "{error}");
+    }
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE k < 10000", &[])), 10_000);
+    is_full.store(false, Ordering::Relaxed);
+    assert_eq!(load(&mut session).unwrap(), 30_000);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE k < 40000 AND length(v) = 1000", &[])), 40_000);
+}
+
+/// A partition that grows has rows of an idle one evicted, and a start leaves room in such a database.
+#[test]
+fn partitions_make_room_for_each_other() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    let columns = "p BIGINT NOT NULL, k TEXT NOT NULL, v TEXT NOT NULL, PRIMARY KEY (p, k)";
+    run(&mut session, &format!("CREATE TABLE t ({columns}) PARTITION BY (p)"), &[]);
+    let insert = |session: &mut RowSession, p: i64, key: String, v: Value| {
+        run(session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(p), Value::Text(key.into()), v]);
+    };
+    let rows = |session: &mut RowSession| -> Vec<usize> {
+        let partitions = session.statistics().unwrap().partitions;
+        partitions.iter().map(|partition| partition.tables.iter().map(|table| table.rows).sum()).collect()
+    };
+    // One value for each partition.
+    let mut of_partition = [None, None];
+    for p in 0.. {
+        let before = rows(&mut session);
+        insert(&mut session, p, "0".into(), text(1, p));
+        let after = rows(&mut session);
+        let place = (0..2).find(|place| before[*place] != after[*place]).unwrap();
+        of_partition[place].get_or_insert(p);
+        if of_partition.iter().all(Option::is_some) {
+            break;
+        }
+    }
+    let [idle, growing] = of_partition.map(Option::unwrap);
+    for k in 1..14_000 {
+        insert(&mut session, idle, k.to_string(), text(1000, k));
+    }
+    for k in 1..9_000 {
+        // Alone, and in transactions of sessions.
+        let begins = (k / 500) % 2 == 0;
+        begins.then(|| run(&mut session, "BEGIN", &[]));
+        insert(&mut session, growing, format!("{k:0>800}"), text(10, k));
+        begins.then(|| run(&mut session, "COMMIT", &[]));
+    }
+    assert!(database.memory().used_bytes() <= LIMIT, "{:?}", database.memory());
+    drop(session);
+    drop(database);
+
+    let database = open(&disk, LIMIT);
+    assert!(database.memory().used_bytes() <= LIMIT - (2 << 20), "{:?}", database.memory());
+    let mut session = database.session();
+    run(&mut session, "BEGIN", &[]);
+    for k in 9_000..9_100 {
+        insert(&mut session, growing, format!("{k:0>800}"), text(10, k));
+    }
+    run(&mut session, "COMMIT", &[]);
+    let count = run(&mut session, "SELECT count(*) FROM t WHERE length(v) IN (10, 1000)", &[]);
+    assert_eq!(int(&count), 13_999 + 9_099);
+}
+
+/// Small limits take loads and statements of many rows as larger ones do.
+#[test]
+fn small_limits_take_many_rows() {
+    for (limit, partitions) in [(8 << 20, 1), (8 << 20, 4), (8 << 20, 16), (4 << 20, 2)] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let eviction = Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() });
+        let undo_bytes_max = usize::try_from(limit / 4).unwrap();
+        let settings =
+            Settings { memory_bytes_max: limit, eviction, partitions, undo_bytes_max, seed: 1, ..Settings::default() };
+        let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
+        let mut session = database.session();
+        for table in ["t", "u"] {
+            let columns = "k BIGINT PRIMARY KEY, v TEXT NOT NULL";
+            run(&mut session, &format!("CREATE TABLE {table} ({columns}) PARTITION BY (k)"), &[]);
+        }
+        for (from, to, length) in [(0, 20_000, 1000), (20_000, 20_100, 100_000)] {
+            let mut load = session.load("t", &["k", "v"]).unwrap();
+            (from..to).try_for_each(|k| load.push(&[ValueRef::Int(k), text(length, k).as_ref()])).unwrap();
+            load.finish().unwrap_or_else(|error| panic!("{limit} bytes, {partitions} partitions: {error}"));
+            assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+        }
+        for first in (0..2000).step_by(100) {
+            let rows: Vec<String> = (first..first + 100).map(|k| format!("({k}, '{}')", "x".repeat(200))).collect();
+            run(&mut session, &format!("INSERT INTO u VALUES {}", rows.join(", ")), &[]);
+        }
+        let inserted = run(&mut session, "INSERT INTO u SELECT k, v FROM t WHERE k BETWEEN 3000 AND 3499", &[]);
+        assert_eq!(inserted.affected, 500);
+        let lengths = run(&mut session, "SELECT sum(length(v)) FROM t", &[]);
+        assert_eq!(lengths.rows.value(0, 0).to_string(), "30000000");
+        let lengths = run(&mut session, "SELECT sum(length(v)) FROM u", &[]);
+        assert_eq!(lengths.rows.value(0, 0).to_string(), "900000");
+        assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+    }
 }

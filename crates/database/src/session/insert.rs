@@ -1,7 +1,7 @@
 //! INSERT of the rows of a query that the row engine does not run.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema as ArrowSchema;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType as ArrowType, Schema as ArrowSchema};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Literal,
@@ -21,7 +21,9 @@ use crate::statement::{Statement, derived, plain_query};
 
 /// Limit on rows of a query that are inserted by one transaction that holds all partitions; for few rows this is faster
 /// than the syncs of a load.
-pub const FEW_ROWS: usize = 1024;
+const FEW_ROWS: usize = 1024;
+/// Limit on their bytes: all of them stay in memory until the transaction is over, and a load needs a batch at a time.
+const FEW_BYTES: usize = 1 << 20;
 
 /// `INSERT INTO row_table SELECT ...` of a query that the row engine does not run.
 ///
@@ -149,6 +151,21 @@ impl Plan {
     }
 }
 
+/// Whether these rows are few enough for one transaction.
+pub fn are_few(rows: &[RecordBatch]) -> bool {
+    rows.iter().map(RecordBatch::num_rows).sum::<usize>() <= FEW_ROWS
+        && rows.iter().flat_map(RecordBatch::columns).map(value_bytes).sum::<usize>() <= FEW_BYTES
+}
+
+/// Bytes of a column's values, without those of other rows in the same buffers.
+fn value_bytes(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        ArrowType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+        ArrowType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+        _ => column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()),
+    }
+}
+
 /// Adds batches to a load as they arrive, up to `None`, finishes it, and returns the number of rows. A channel that
 /// closes without `None` means that the query has failed or the statement was dropped; then the load leaves no rows.
 pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> RowResult<u64> {
@@ -259,4 +276,26 @@ fn append(all: &mut StatementResult, result: &StatementResult) -> RowResult<()> 
 
 fn last_name(name: &ObjectName) -> Option<String> {
     name.0.last()?.as_ident().map(folded)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{StringArray, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn few_rows_are_few_bytes_as_well() {
+        let texts = vec!["x".repeat(2000); 2000];
+        let batch = |column: ArrayRef| RecordBatch::try_from_iter([("v", column)]).unwrap();
+        for column in [Arc::new(StringArray::from(texts.clone())) as ArrayRef, Arc::new(StringViewArray::from(texts))] {
+            let of = |rows| [batch(column.slice(700, rows))];
+            // Whatever else their buffers hold.
+            assert!(are_few(&of(500)) && !are_few(&of(600)), "{:?}", column.data_type());
+        }
+        let numbers = |rows| [batch(Arc::new(arrow::array::Int64Array::from(vec![1; rows])))];
+        assert!(are_few(&numbers(FEW_ROWS)) && !are_few(&numbers(FEW_ROWS + 1)));
+    }
 }

@@ -391,7 +391,7 @@ impl Session {
                     Some(batch) => first.push(batch),
                     None => break first,
                 }
-                if first.iter().map(RecordBatch::num_rows).sum::<usize>() > insert::FEW_ROWS {
+                if !insert::are_few(&first) {
                     return self.load(plan, one, (first, rows), interrupt).await;
                 }
             }

@@ -193,6 +193,10 @@ impl<X: Execute> Rebuild<X> {
             partition.unpin();
             partition.keep_limit()?;
         }
+        if self.members.first().is_some_and(|member| member.partition.budget().pressure() > 0) {
+            // Others may have rows to evict.
+            self.keep_limit()?;
+        }
         Ok(())
     }
 

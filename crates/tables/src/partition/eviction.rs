@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
@@ -17,7 +18,7 @@ use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
     BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
-    RowReader, Table, TupleId,
+    RowReader, Table, TupleId, of_table,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
@@ -32,6 +33,8 @@ const ROOM_BLOCKS: usize = 16;
 const RELOCATED_BLOCKS: usize = 8;
 /// Rows that are moved together at once there.
 const COMPACT_ROWS: usize = 4096;
+/// Bytes that rows of a transaction may take where memory is full of what cannot be evicted, such as keys.
+const FORCED_BYTES_MAX: usize = 1 << 20;
 
 /// An evicted row that a transaction has needed, and a read of it.
 pub struct WantedRow {
@@ -121,16 +124,18 @@ impl Partition {
     /// # Errors
     /// If the block cannot be written: no row has left memory then.
     pub fn evict(&mut self, bytes: usize, looks_max: usize) -> Result<usize> {
+        let budget = Arc::clone(self.budget());
         let Self { tables, blocks, .. } = self;
         let Some(blocks) = blocks else { return Ok(0) };
-        let mut candidates: Vec<&mut Table> =
-            tables.iter_mut().flatten().filter(|table| table.is_evictable()).collect();
+        let has_some = |table: &&mut Table| table.is_evictable() && table.live_rows() > 0;
+        let mut candidates: Vec<&mut Table> = tables.iter_mut().flatten().filter(has_some).collect();
         candidates.sort_by_key(|table| std::cmp::Reverse(table.row_bytes()));
         for table in candidates {
             let cold = table.coldest(bytes, looks_max);
             if !cold.is_empty() {
-                evict_rows(table, blocks.as_mut(), &cold)?;
-                return Ok(cold.len());
+                let evicted = evict_rows(table, blocks.as_mut(), &cold);
+                budget.note_eviction(&evicted);
+                return evicted.map(|()| cold.len());
             }
         }
         Ok(0)
@@ -147,7 +152,7 @@ impl Partition {
         let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
         for table in ids {
             for id in self.table_mut(table)?.take_wanted() {
-                self.with_room(|partition| partition.bring_back(table, id, Growth::Asked))?;
+                self.returning(table, |partition, growth| partition.bring_back(table, id, growth))?;
             }
         }
         Ok(())
@@ -205,11 +210,11 @@ impl Partition {
             if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {
                 continue;
             }
-            let ReadRow { image, block } = read?;
+            let ReadRow { image, block } = read.map_err(|error| self.named(table, error))?;
             self.has_pinned = true;
-            self.with_room(|partition| {
+            self.returning(table, |partition, growth| {
                 let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
-                table.bring_back(id, &image, Growth::Asked)?;
+                table.bring_back(id, &image, growth)?;
                 blocks.release(place.block)
             })?;
             if let Some(block) = block {
@@ -249,8 +254,26 @@ impl Partition {
     pub fn unpin(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin);
-            self.has_pinned = false;
+            (self.has_pinned, self.forced_bytes) = (false, 0);
         }
+    }
+
+    /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a
+    /// transaction gets a few rows nevertheless: it may be one that reads or deletes them.
+    fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
+        let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
+            Err(full @ Error::OutOfMemory(_)) => full,
+            done => return done,
+        };
+        let most = FORCED_BYTES_MAX.min(usize::try_from(self.budget().reserve() / 4).unwrap_or(usize::MAX));
+        if self.forced_bytes > most {
+            return Err(full);
+        }
+        // The next rows need not ask for what this one makes room for.
+        let before = self.table(table)?.row_bytes();
+        back(self, Growth::Forced)?;
+        self.forced_bytes += self.table(table)?.row_bytes().saturating_sub(before);
+        Ok(())
     }
 
     /// Does `work`, which changes nothing if it fails, evicting rows where there is no memory for it.
@@ -264,25 +287,25 @@ impl Partition {
         }
     }
 
-    /// Gives back some memory of tables, if any row can be evicted; says whether it did.
+    /// Gives back some memory of tables, if rows can be moved together or evicted; says whether it did.
     ///
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn make_room(&mut self) -> Result<bool> {
         let before = self.budget().used();
-        while self.budget().used() >= before {
-            if self.compact(COMPACT_ROWS) {
-                continue;
+        self.tables_mut().for_each(Table::look_for_holes);
+        let mut evicted = 1;
+        while evicted > 0 {
+            while self.compact(COMPACT_ROWS) && self.budget().used() >= before {}
+            if self.budget().used() < before {
+                return Ok(true);
             }
-            let mut blocks = 0;
-            while blocks < ROOM_BLOCKS && self.evict_block(usize::MAX)? > 0 {
-                blocks += 1;
-            }
-            if blocks == 0 {
-                return Ok(false);
+            evicted = 0;
+            while evicted < ROOM_BLOCKS && self.evict_block(usize::MAX)? > 0 {
+                evicted += 1;
             }
         }
-        Ok(true)
+        Ok(self.budget().used() < before)
     }
 
     /// Takes a step towards the memory limit, if it is near: moves some rows together, or evicts a block of them. Says
@@ -370,7 +393,9 @@ impl Partition {
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn keep_limit(&mut self) -> Result<()> {
-        while self.blocks.is_some() && self.budget().pressure() > 0 && self.relieve(COMPACT_ROWS)? {}
+        let Some(blocks) = &mut self.blocks else { return Ok(()) };
+        blocks.forget_written();
+        while self.budget().pressure() > 0 && (self.compact(COMPACT_ROWS) || self.evict_block(usize::MAX)? > 0) {}
         Ok(())
     }
 
@@ -378,8 +403,21 @@ impl Partition {
     pub(super) fn bring_back(&mut self, table: TableId, id: TupleId, growth: Growth) -> Result<()> {
         self.has_pinned = true;
         let Some((table, blocks, place)) = self.evicted(table, id)? else { return Ok(()) };
-        blocks.read(place, id, &mut |image| table.bring_back(id, image, growth).map(drop))?;
+        let mut returned = Ok(());
+        let read = blocks.read(place, id, &mut |image| {
+            returned = table.bring_back(id, image, growth).map(drop);
+            Ok(())
+        });
+        read.map_err(|error| of_table(table.definition(), error)).and(returned)?;
         blocks.release(place.block)
+    }
+
+    /// The error of a read of a table's blocks, with its name.
+    fn named(&self, table: TableId, error: Error) -> Error {
+        match self.table(table) {
+            Ok(table) => of_table(table.definition(), error),
+            Err(_) => error,
+        }
     }
 
     /// Removes a row, if it is there, wherever it is. Takes no memory.

@@ -47,6 +47,8 @@ pub struct Partition {
     pub(super) blocks: Option<Box<dyn Blocks>>,
     /// Whether rows may be pinned.
     pub(super) has_pinned: bool,
+    /// Bytes by which tables have grown for pinned rows although memory was full.
+    pub(super) forced_bytes: usize,
     pub(super) waits: WaitStatistics,
     /// Whether sparse blocks are being read.
     pub(super) is_relocating: bool,
@@ -75,6 +77,7 @@ impl Partition {
             readers: Vec::new(),
             blocks: None,
             has_pinned: false,
+            forced_bytes: 0,
             waits: WaitStatistics::default(),
             is_relocating: false,
         }

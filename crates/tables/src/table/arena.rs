@@ -49,6 +49,8 @@ pub struct Slots {
     draining: Option<Draining>,
     live: usize,
     bytes: usize,
+    /// Whether the slots hold rows, which the budget counts by themselves.
+    of_rows: bool,
 }
 
 /// The arena whose slots are moved to others.
@@ -110,6 +112,20 @@ impl Slots {
             draining: None,
             live: 0,
             bytes: 0,
+            of_rows: false,
+        }
+    }
+
+    /// The same slots, whose bytes are told to the budget as those of rows if `of_rows`.
+    pub fn counted(self, of_rows: bool) -> Self {
+        Self { of_rows, ..self }
+    }
+
+    fn tell(&self, budget: &Budget, before: usize, after: usize) {
+        if self.of_rows {
+            budget.resize_rows(before, after);
+        } else {
+            budget.resize(before, after);
         }
     }
 
@@ -176,7 +192,7 @@ impl Slots {
             None => self.make_room(budget, growth)?,
         };
         let (shift, slot_bytes) = (self.shift, self.slot_bytes);
-        let full = || Full { bytes: slot_bytes as u64, used: budget.used(), limit: budget.limit(), of_share: false };
+        let full = || budget.full(slot_bytes);
         let arena = self.arenas.get_mut(number as usize).ok_or_else(full)?;
         let slot = if arena.free == NONE {
             arena.fresh += 1;
@@ -206,12 +222,7 @@ impl Slots {
             (self.dropped.last().copied().unwrap_or(self.arenas.len() as u32), whole)
         };
         if number.leading_zeros() < self.shift {
-            return Err(Full {
-                bytes: ARENA_BYTES as u64,
-                used: budget.used(),
-                limit: budget.limit(),
-                of_share: false,
-            });
+            return Err(budget.full(ARENA_BYTES));
         }
         let before = self.arenas.get(number as usize).map_or(0, |arena| arena.bytes.len());
         let after = Region::bytes_of(slots as usize * self.slot_bytes);
@@ -233,7 +244,7 @@ impl Slots {
         }
         self.open.push(number);
         self.bytes += after - before;
-        budget.resize(before, after);
+        self.tell(budget, before, after);
         Ok(number)
     }
 
@@ -264,7 +275,7 @@ impl Slots {
             self.open.clear();
             self.dropped.clear();
             self.draining = None;
-            budget.resize(self.bytes, 0);
+            self.tell(budget, self.bytes, 0);
             self.bytes = 0;
         } else if arena.live == 0 && (is_draining || self.open.len() > 1) {
             // Keeps the only open arena, so that inserting and deleting one row repeatedly does not allocate each time.
@@ -281,7 +292,7 @@ impl Slots {
         *arena = Arena::empty();
         self.dropped.push(number);
         self.bytes -= before;
-        budget.resize(before, 0);
+        self.tell(budget, before, 0);
     }
 
     /// Moves one slot of the emptiest arena to another, so that it can go in the end; `None` if that would free nothing

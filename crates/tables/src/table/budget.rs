@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use thermocline_machine::EventCount;
+use thermocline_types::Error;
 
 /// Memory budget of a node: rows, indexes and locators, and working memory.
 ///
@@ -13,12 +15,13 @@ use thermocline_machine::EventCount;
 /// all partitions costs nothing. Working memory ([`Working`]) is reported when a buffer changes its capacity, not for
 /// each use.
 ///
-/// Invariants: `used` is the sum of `bytes()` of all table structures that share the budget; the counter of each kind
-/// of working memory is the sum of the capacities of its buffers.
+/// Invariants: `used` is the sum of `bytes()` of all table structures that share the budget, and `rows` of those that
+/// hold rows; the counter of each kind of working memory is the sum of the capacities of its buffers.
 ///
 /// Tables leave a reserve free, so that full tables still leave room for the undo of a DELETE, for requests of readers
 /// and for the log. Discretionary memory of statements ([`Reach::Share`]) leaves a quarter of the reserve, so that this
-/// holds beside any query. Undoing a transaction may grow an index back to its earlier size; it reports its size but
+/// holds beside any query; and tables that are larger than the limit take nothing of the reserve: what frees their
+/// memory needs some. Undoing a transaction may grow an index back to its earlier size; it reports its size but
 /// does not ask, because an abort cannot fail.
 #[derive(Debug)]
 pub struct Budget {
@@ -26,12 +29,16 @@ pub struct Budget {
     /// Bytes that tables leave to working memory.
     reserve: AtomicU64,
     used: AtomicU64,
+    /// Bytes of rows, which are part of `used`.
+    rows: AtomicU64,
     working: [AtomicU64; Working::ALL.len()],
     /// Bytes of working memory freed since [`Budget::take_trim`] last returned true.
     given_back: AtomicU64,
     /// Whether it refuses what exceeds the limit.
     is_strict: AtomicBool,
     is_evicting: AtomicBool,
+    /// Why the last rows that should have been evicted could not; `None` if they were.
+    stuck: Mutex<Option<Error>>,
     /// Advances when these reach [`Budget::trim_bytes`].
     trim_due: Arc<EventCount>,
 }
@@ -78,10 +85,10 @@ const SMALL_BYTES: usize = 128 << 10;
 /// Minimum bytes worth returning to the system, whatever the limit.
 const TRIM_BYTES_MIN: u64 = 1 << 20;
 
-/// Bytes that eviction keeps free of a limit: two arenas, or more.
+/// Bytes that eviction keeps free of a limit: two arenas or more, or a quarter where these are more than that.
 fn free_of(limit: u64) -> u64 {
     const FREE_MIN: u64 = 4 << 20;
-    (limit / 32).max(FREE_MIN)
+    (limit / 32).max(FREE_MIN.min(limit / 4))
 }
 
 impl Working {
@@ -107,10 +114,12 @@ impl Budget {
             limit: AtomicU64::new(limit),
             reserve: AtomicU64::new(0),
             used: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
             working: Default::default(),
             given_back: AtomicU64::new(0),
             is_strict: AtomicBool::new(true),
             is_evicting: AtomicBool::new(false),
+            stuck: Mutex::new(None),
             trim_due: EventCount::new(),
         }
     }
@@ -145,6 +154,11 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Bytes in use by rows in memory.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
     /// Bytes of one kind of working memory.
     pub fn working(&self, kind: Working) -> u64 {
         self.working.get(kind as usize).map_or(0, |bytes| bytes.load(Ordering::Relaxed))
@@ -162,7 +176,7 @@ impl Budget {
 
     /// Checks for room for `bytes` more of a table.
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
-        self.check_with(bytes, self.besides_tables())
+        self.check_within(self.limit(), bytes, self.besides_tables())
     }
 
     /// Bytes of the limit that are not for tables.
@@ -184,13 +198,24 @@ impl Budget {
         self.is_evicting.load(Ordering::Relaxed)
     }
 
+    /// Notes whether rows could be evicted.
+    pub fn note_eviction<T>(&self, evicted: &Result<T, Error>) {
+        *self.stuck.lock() = evicted.as_ref().err().cloned();
+    }
+
+    /// Why rows that should go cannot be evicted, as of the last attempt: waiting does not help then. `None` if they
+    /// can, or need not.
+    pub fn stuck(&self) -> Option<Error> {
+        self.stuck.lock().clone().filter(|_| self.pressure() > 0)
+    }
+
     /// Whether half of what [should be free](Budget::pressure) is taken.
     pub fn is_short(&self) -> bool {
         self.pressure() > free_of(self.limit()) / 2
     }
 
     /// Bytes of tables that should go, so that a thirty-second of the limit stays free beyond the reserve, or what
-    /// tables grow by; 0 if it is free.
+    /// tables grow by, a quarter at most; 0 if it is free.
     pub fn pressure(&self) -> u64 {
         let limit = self.limit();
         let besides = self.besides_tables().saturating_add(free_of(limit));
@@ -199,15 +224,29 @@ impl Budget {
 
     /// Checks for room for `bytes` more of working memory.
     pub fn check_working(&self, bytes: usize) -> Result<(), Full> {
-        self.check_with(bytes, self.working_total())
+        self.check_within(self.working_limit(), bytes, self.working_total())
     }
 
-    fn check_with(&self, bytes: usize, besides: u64) -> Result<(), Full> {
-        let (used, limit) = (self.used().saturating_add(besides), self.limit());
+    /// Limit of tables and working memory together, for requests of working memory: tables that have outgrown the
+    /// limit, as those of a start without eviction may, take nothing of the reserve.
+    fn working_limit(&self) -> u64 {
+        self.limit().max(self.used().saturating_add(self.reserve()))
+    }
+
+    fn check_within(&self, limit: u64, bytes: usize, besides: u64) -> Result<(), Full> {
+        let used = self.used().saturating_add(besides);
         if used.saturating_add(bytes as u64) > limit && self.is_strict.load(Ordering::Relaxed) {
-            return Err(Full { bytes: bytes as u64, used, limit, of_share: false });
+            return Err(self.full(bytes));
         }
         Ok(())
+    }
+
+    /// The refusal of `bytes`.
+    #[cold]
+    pub fn full(&self, bytes: usize) -> Full {
+        let (rows, tables, working) = (self.rows(), self.used(), self.working_total());
+        let keys = tables.saturating_sub(rows);
+        Full { bytes: bytes as u64, limit: self.limit(), taken: Taken::All { rows, keys, working } }
     }
 
     /// Limit of discretionary memory for one holder: a quarter of the limit.
@@ -222,16 +261,16 @@ impl Budget {
         if reach == Reach::Share {
             let (used, limit) = (held as u64, self.share());
             if used.saturating_add(bytes) > limit {
-                return Err(Full { bytes, used, limit, of_share: true });
+                return Err(Full { bytes, limit, taken: Taken::Share(used) });
             }
         }
         self.resize_working(kind, 0, more);
         let used = self.used().saturating_add(self.working_total());
         let limit = match reach {
-            Reach::Whole => self.limit(),
+            Reach::Whole => self.working_limit(),
             // So that a short statement can be read and run, however much others hold.
-            Reach::Share if held + more <= SMALL_BYTES => self.limit(),
-            Reach::Share => self.limit() - self.reserve() / 4,
+            Reach::Share if held + more <= SMALL_BYTES => self.working_limit(),
+            Reach::Share => self.working_limit() - self.reserve() / 4,
         };
         if used <= limit {
             return Ok(());
@@ -240,12 +279,18 @@ impl Budget {
         if let Some(counter) = self.working.get(kind as usize) {
             resize(counter, more, 0);
         }
-        Err(Full { bytes, used: used.saturating_sub(bytes), limit: self.limit(), of_share: false })
+        Err(self.full(more))
     }
 
     /// Reports that a structure of a table grew or shrank from `before` to `after` bytes.
     pub fn resize(&self, before: usize, after: usize) {
         resize(&self.used, before, after);
+    }
+
+    /// [`Budget::resize`] for rows.
+    pub fn resize_rows(&self, before: usize, after: usize) {
+        self.resize(before, after);
+        resize(&self.rows, before, after);
     }
 
     /// Reports that a buffer of working memory grew or shrank from `before` to `after` bytes.
@@ -319,23 +364,43 @@ impl Growth {
 pub struct Full {
     /// Bytes requested.
     pub bytes: u64,
-    /// Bytes in use.
-    pub used: u64,
     /// Limit in bytes.
     pub limit: u64,
-    /// Whether that is the limit of one holder instead of the whole budget.
-    pub of_share: bool,
+    /// What the limit is of, and what takes it.
+    pub taken: Taken,
+}
+
+/// Bytes in use when a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// Those of one holder, whose share is the limit.
+    Share(u64),
+    /// All of the budget.
+    All {
+        /// Rows in memory.
+        rows: u64,
+        /// Indexes and locators of rows, wherever these are.
+        keys: u64,
+        /// Working memory.
+        working: u64,
+    },
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes, used, limit, of_share } = self;
-        if *of_share {
-            let what = "what one statement may have, a quarter of thermocline.row_memory_limit";
-            return write!(f, "{bytes} bytes more than its {used} would pass {limit}, {what}");
+        let Self { bytes, limit, taken } = self;
+        match taken {
+            Taken::Share(used) => {
+                let what = "what one statement may have, a quarter of thermocline.row_memory_limit";
+                write!(f, "{bytes} bytes more than its {used} would pass {limit}, {what}")
+            }
+            Taken::All { rows, keys, working } => write!(
+                f,
+                "{bytes} bytes more would pass the limit of {limit} bytes (thermocline.row_memory_limit): rows in memory \
+                 take {rows}, indexes and places of rows {keys}, and running work {working}; raise the limit, delete \
+                 rows, some at a time, or drop an index"
+            ),
         }
-        let what = "(thermocline.row_memory_limit)";
-        write!(f, "{bytes} bytes more would pass the limit of {limit} bytes {what}, of which {used} are used")
     }
 }
 

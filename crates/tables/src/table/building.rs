@@ -159,7 +159,8 @@ impl Building {
     /// Releases its charge.
     pub fn release(&self, budget: &Budget) {
         let (index, rows, locators) = self.bytes();
-        budget.resize(index.map_or(0, |(_, bytes)| bytes) + rows + locators, 0);
+        budget.resize_rows(rows, 0);
+        budget.resize(index.map_or(0, |(_, bytes)| bytes) + locators, 0);
     }
 
     /// Whether the row has been entered, so that writers must keep it up to date.

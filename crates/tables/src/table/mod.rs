@@ -38,7 +38,7 @@ pub use blocks::{
     BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, ReadRow, RowKeys,
     RowReader,
 };
-pub use budget::{Budget, Full, Growth, Reach, Working};
+pub use budget::{Budget, Full, Growth, Reach, Taken, Working};
 pub use charge::{Charge, allocated};
 pub use digest::Digest;
 pub use encoder::{Encoder, Parameter, Written};
@@ -51,6 +51,7 @@ pub use locator::{BlockNumber, BlockPlace};
 pub use patch::Patch;
 pub use row::Row;
 pub use statement_memory::{StatementMemory, Structure, out_of_memory};
+pub(crate) use table::of_table;
 pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};

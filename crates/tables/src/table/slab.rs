@@ -80,6 +80,7 @@ pub struct Slabs {
     exact: Option<usize>,
     /// Bytes freed since no class was sparse.
     freed: usize,
+    of_rows: bool,
 }
 
 #[inline]
@@ -105,12 +106,13 @@ fn class_bytes(class: usize) -> usize {
 impl Slabs {
     /// Slabs for items of many sizes.
     pub fn new() -> Self {
-        Self { classes: Vec::new(), exact: None, freed: 0 }
+        Self { classes: Vec::new(), exact: None, freed: 0, of_rows: false }
     }
 
-    /// Slabs for items that all have `length` bytes.
-    pub fn of_length(length: usize) -> Self {
-        Self { classes: vec![Slots::new(length)], exact: Some(length), freed: 0 }
+    /// Slabs for rows, which the budget counts by themselves; of `length` bytes each, unless that is `None`.
+    pub fn of_rows(length: Option<usize>) -> Self {
+        let classes = length.map(|length| Slots::new(length).counted(true)).into_iter().collect();
+        Self { classes, exact: length, freed: 0, of_rows: true }
     }
 
     /// Bytes that all classes take.
@@ -146,9 +148,9 @@ impl Slabs {
     pub fn allocate(&mut self, length: usize, budget: &Budget, growth: Growth) -> Result<Item, Full> {
         let class = if self.exact == Some(length) { 0 } else { class_of(length) };
         while self.classes.len() <= class {
-            self.classes.push(Slots::new(class_bytes(self.classes.len())));
+            self.classes.push(Slots::new(class_bytes(self.classes.len())).counted(self.of_rows));
         }
-        let full = || Full { bytes: length as u64, used: budget.used(), limit: budget.limit(), of_share: false };
+        let full = || budget.full(length);
         let slot = self.classes.get_mut(class).filter(|slots| slots.slot_bytes() >= length).ok_or_else(full)?;
         Ok(Item::new(class, length, slot.allocate(budget, growth)?))
     }
@@ -156,6 +158,11 @@ impl Slabs {
     /// The same slot with another length, if its class is right for that.
     pub fn resized(&self, item: Item, length: usize) -> Option<Item> {
         (self.exact.is_none() && class_of(length) == item.class()).then(|| Item::new(item.class(), length, item.slot()))
+    }
+
+    /// Has the next [`Slabs::drain`] look for a sparse arena, however little was freed since none was found.
+    pub fn look_for_holes(&mut self) {
+        self.freed = self.freed.max(ARENA_BYTES);
     }
 
     /// Moves one item out of a sparse arena, as [`Slots::drain`] does; returns its first `N` bytes, by which its owner
@@ -220,7 +227,7 @@ mod tests {
     #[test]
     fn equal_lengths_waste_nothing() {
         let budget = Budget::new(1 << 28);
-        let mut slabs = Slabs::of_length(100);
+        let mut slabs = Slabs::of_rows(Some(100));
         for _ in 0..100_000 {
             slabs.allocate(100, &budget, Growth::Asked).unwrap();
         }

@@ -32,6 +32,7 @@ mod reshape;
 mod verify;
 
 use eviction::EarlierLayout;
+pub(crate) use eviction::of_table;
 pub use eviction::{BlockLayouts, EvictedRows};
 pub(super) use reshape::widen;
 
@@ -671,12 +672,14 @@ impl Table {
 /// Releases its memory from the budget.
 impl Drop for Table {
     fn drop(&mut self) {
-        self.budget.resize(self.memory().total(), 0);
+        let memory = self.memory();
+        self.budget.resize_rows(memory.rows, 0);
+        self.budget.resize(memory.total() - memory.rows, 0);
     }
 }
 
 pub(super) fn rows_for(layout: &Layout) -> Slabs {
-    layout.length().map_or_else(Slabs::new, |length| Slabs::of_length(HEADER_BYTES + length))
+    Slabs::of_rows(layout.length().map(|length| HEADER_BYTES + length))
 }
 
 /// Adds a row's key to an index.

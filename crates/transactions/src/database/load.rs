@@ -12,8 +12,25 @@ use super::loading::{Loading, Portions};
 use super::row_engine::Shared;
 
 /// A batch takes a partition a fraction of a millisecond.
-const PORTIONS: Portions =
-    Portions { rows: 256, bytes: 128 << 10, under_way: 8, taken_back: 1024, retry_for: Duration::from_secs(10) };
+const PORTIONS: Portions = Portions {
+    rows: 256,
+    bytes: 128 << 10,
+    under_way: 8,
+    bytes_under_way: usize::MAX,
+    taken_back: 1024,
+    retry_for: Duration::from_secs(10),
+};
+/// Bytes of a batch, however small the limit.
+const BATCH_BYTES_MIN: usize = 4 << 10;
+/// Divisor of the memory limit for the batches of a load, of which each is there twice.
+const BATCHES_SHARE: u64 = 16;
+
+/// Portions whose batches under way fit into a share of a limit.
+fn portions_within(limit: u64, partitions: usize) -> Portions {
+    let bytes_under_way = usize::try_from(limit / BATCHES_SHARE).unwrap_or(usize::MAX);
+    let most = bytes_under_way / (2 * PORTIONS.under_way * partitions).max(1);
+    Portions { bytes: PORTIONS.bytes.min(most).max(BATCH_BYTES_MIN), bytes_under_way, ..PORTIONS }
+}
 
 /// A bulk load: any number of rows into one table, all of them or none, while other transactions run.
 ///
@@ -49,7 +66,8 @@ impl Load {
         interrupt: &Arc<Interrupt>,
     ) -> Result<Self> {
         let engine = (&shared.catalog, &shared.handle, shared.engine.client());
-        let loading = Loading::begin(engine, (table, columns), interrupt, (&shared.budget, PORTIONS))?;
+        let portions = portions_within(shared.budget.limit(), shared.handle.partitions());
+        let loading = Loading::begin(engine, (table, columns), interrupt, (&shared.budget, portions))?;
         let mut load = Self { shared: Arc::clone(shared), loading, has_failed: false };
         load.run()?;
         Ok(load)

@@ -31,6 +31,8 @@ pub struct Portions {
     pub bytes: usize,
     /// Batches of one partition that wait for their turn or for the log.
     pub under_way: usize,
+    /// Bytes of memory of such batches of all partitions, unless it is a single one.
+    pub bytes_under_way: usize,
     /// Rows of a failed load that are removed from each partition at once.
     pub taken_back: u32,
     /// How long it retries a batch that was refused because of a full queue, or of another load with the same key.
@@ -289,10 +291,18 @@ impl Loading {
     /// rows are evicted.
     fn take_memory(&mut self, partition: usize) -> Result<bool> {
         let Some(open) = self.open.get(partition) else { return Ok(true) };
-        let Err(full) = self.charge.grow(2 * open.images.capacity()) else {
+        let bytes = 2 * open.images.capacity();
+        let is_alone = self.under_way.is_empty() && self.again.0.is_empty();
+        if !is_alone && self.charge.bytes() + bytes > self.portions.bytes_under_way {
+            return Ok(false);
+        }
+        let Err(full) = self.charge.grow(bytes) else {
             self.refused_since = None;
             return Ok(true);
         };
+        if let Some(stuck) = self.stuck() {
+            return Err(stuck);
+        }
         let clock = self.handle.clock();
         let since = *self.refused_since.get_or_insert(clock.now());
         if self.is_evicting() && (!self.under_way.is_empty() || clock.since(since) < self.portions.retry_for) {
@@ -316,6 +326,11 @@ impl Loading {
     fn rest_until(&self, until: Micros) -> Step<Result<()>> {
         let nothing = EventCount::new();
         Step::Wait(Wait::new(&nothing, nothing.seen()).until(until))
+    }
+
+    /// Why rows cannot be evicted; `None` if they can.
+    fn stuck(&self) -> Option<Error> {
+        self.charge.budget().and_then(|budget| budget.stuck())
     }
 
     fn is_evicting(&self) -> bool {
@@ -365,18 +380,24 @@ impl Loading {
             Ok(replies) => replies,
             Err(wait) => return Ok(Step::Wait(wait.until(clock.after(POLL_INTERVAL)))),
         };
-        let is_evicting = self.is_evicting();
+        let (is_evicting, stuck) = (self.is_evicting(), self.stuck());
         let mut failed = None;
         for reply in replies {
             let Some(batch) = self.under_way.remove(&reply.tag) else { continue };
             match reply.result {
                 // Work that takes memory now, such as records on their way to the disk, gives it back.
-                Err(Error::OutOfMemory(_)) if is_evicting && clock.since(batch.since) < self.portions.retry_for => {
+                Err(Error::OutOfMemory(_))
+                    if is_evicting && stuck.is_none() && clock.since(batch.since) < self.portions.retry_for =>
+                {
                     self.again.0.push(batch);
                 }
                 Err(Error::Retry(_)) if clock.since(batch.since) < self.portions.retry_for => self.again.0.push(batch),
                 result => {
-                    failed = failed.or(result.err());
+                    let error = result.err().map(|error| match (&error, &stuck) {
+                        (Error::OutOfMemory(_), Some(stuck)) => stuck.clone(),
+                        _ => error,
+                    });
+                    failed = failed.or(error);
                     let bytes = self.charge.bytes().saturating_sub(batch.bytes);
                     // Shrinking is never refused.
                     let _ = self.charge.resize(bytes);

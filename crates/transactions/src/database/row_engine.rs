@@ -27,7 +27,7 @@ use super::memory::MemoryReport;
 use super::opening::Opening;
 use super::replay::Replayer;
 use super::row_session::RowSession;
-use super::settings::{Settings, reserve_of};
+use super::settings::{Settings, log_within, reserve_of};
 use super::snapshots::{SnapshotReport, SnapshotStatus, Snapshots, Source};
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
@@ -110,6 +110,7 @@ impl RowEngine {
         let memory = settings.recovery_memory();
         let block_writer = memory.start_writer()?;
         let Settings { log: log_settings, snapshots, durable, limits, seed, clock, .. } = settings;
+        let log_settings = log_within(log_settings, memory_bytes_max);
         let mut random = Random::new(seed);
         let budget = memory.budget();
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
@@ -134,6 +135,11 @@ impl RowEngine {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
         }
         set_limit(&budget, memory_bytes_max);
+        for member in &mut members {
+            // Each left room when it was filled, and others have grown since. A full disk does not end the start: who
+            // needs the memory is told.
+            let _later = member.partition.keep_limit();
+        }
         let read_only = recovered.read_only.clone();
         let definitions = replayer.into_definitions().with(schema, limits);
         let definitions = definitions.refusing(read_only.as_ref().map(ReadOnly::refusal));

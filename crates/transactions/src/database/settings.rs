@@ -25,7 +25,7 @@ pub struct Settings {
     /// rows once more. A read-only database keeps its own.
     pub repartition: bool,
     /// Bytes for rows, indexes and locators together with all [`Working`](thermocline_tables::table::Working) memory.
-    /// Tables leave a sixteenth of it, at most 256 MiB, to the latter.
+    /// Tables leave a sixteenth of it, at most 256 MiB, to the latter; of less than 16 MiB up to an eighth.
     pub memory_bytes_max: u64,
     /// Blocks for rows that are evicted where tables would exceed the memory; `None` to refuse what does not fit.
     pub eviction: Option<BlockStoreSettings>,
@@ -108,12 +108,23 @@ impl Default for Settings {
     }
 }
 
-/// Maximum bytes that tables leave to working memory.
+/// Maximum bytes that tables leave to working memory, and the minimum unless that is more than an eighth of the limit.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
+const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
 /// Bytes of a limit that tables leave to working memory.
 pub(super) fn reserve_of(limit: u64) -> u64 {
-    (limit / 16).min(RESERVE_BYTES_MAX)
+    (limit / 16).clamp(RESERVE_BYTES_MIN.min(limit / 8), RESERVE_BYTES_MAX)
+}
+
+/// Settings of the log whose buffers fit into a limit.
+pub(super) fn log_within(log: LogSettings, limit: u64) -> LogSettings {
+    let share = |of: u64| usize::try_from(limit / of).unwrap_or(usize::MAX);
+    LogSettings {
+        commit_bytes: log.commit_bytes.min(share(64)),
+        buffer_bytes_max: log.buffer_bytes_max.min(share(16)),
+        ..log
+    }
 }
 
 /// Memory of a recovery, and blocks for the rows that exceed it.

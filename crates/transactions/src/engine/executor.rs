@@ -162,12 +162,12 @@ pub(super) fn bring_back(members: &mut [Member]) -> Result<()> {
         .try_for_each(|(partition, transaction)| partition.bring_back_wanted(transaction))
 }
 
-/// Gives back memory of the tables of these partitions, if it is that which is full and a row can be evicted; says
-/// whether it did. Where rows are not evicted, a transaction is not run again.
+/// Gives back memory of the tables of these partitions, if it is that which is full and rows can be moved together or
+/// evicted; says whether it did.
 pub(super) fn make_room(members: &mut [Member]) -> Result<bool> {
     for member in members {
         let partition = &mut member.partition;
-        if partition.blocks().is_some() && partition.budget().pressure() > 0 && partition.make_room()? {
+        if partition.budget().pressure() > 0 && partition.make_room()? {
             return Ok(true);
         }
     }

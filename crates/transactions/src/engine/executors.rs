@@ -213,6 +213,7 @@ pub fn assemble<P: Program + ?Sized>(
         restarts,
         holds,
         eviction_holds,
+        no_room_at: AtomicU64::new(u64::MAX),
         locks,
         waiting_max: queue_length,
         sessions: AtomicU64::new(0),

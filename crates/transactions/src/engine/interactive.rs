@@ -190,6 +190,11 @@ impl<P: Program + ?Sized> Interactive<P> {
                     Error::Evicted => executor::bring_back(&mut self.members).map(|()| true),
                     _ => executor::make_room_beside(&mut self.members),
                 });
+                // Other partitions may have room, once it has them as well.
+                let again = match again {
+                    Ok(false) if self.shared.may_have_room(&self.members) => self.widen(&[]).map(|()| true),
+                    again => again,
+                };
                 match again {
                     Ok(true) => return Step::Go,
                     Ok(false) => self.fail(),

@@ -39,6 +39,7 @@ mod program;
 mod queue;
 mod rendezvous;
 mod request;
+mod room;
 mod shared;
 mod worker;
 

@@ -88,6 +88,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub restarts: AtomicU64,
     /// Times for which each partition was held.
     pub holds: Vec<Holds>,
+    /// Bytes of tables when no partition had memory to give back: none is asked while they have not changed.
+    pub no_room_at: AtomicU64,
     /// For how long eviction and returning rows held each partition.
     pub eviction_holds: Vec<Holds>,
     /// Ownership of partitions by sessions' transactions. Locked before queues and rendezvous.
@@ -297,6 +299,16 @@ impl<P: Program + ?Sized> Shared<P> {
                 interrupt.add_held(clock.since(begun));
             }
             let result = match ran {
+                Ran::Done(Err(full @ Error::OutOfMemory(_))) => match shared.upgrade() {
+                    Some(shared) if shared.may_have_room(members) => {
+                        if let Some(ticket) = inner.lock().take() {
+                            let request = Request { program, arguments, ticket, interrupt };
+                            shared.request_after_room(&over, request, full);
+                        }
+                        return Ok(None);
+                    }
+                    _ => Err(full),
+                },
                 Ran::Done(result) => result,
                 Ran::OtherPartition(wanted) => match shared.upgrade() {
                     Some(shared) if members.len() < shared.queues.len() => {

@@ -431,6 +431,12 @@ impl<P: Program + ?Sized> Worker<P> {
             interrupt.add_held(self.held(begun));
         }
         match ran {
+            Ran::Done(Err(full @ Error::OutOfMemory(_)))
+                if self.shared.may_have_room(self.executor.member.as_slice()) =>
+            {
+                let request = Request { program, arguments, ticket, interrupt };
+                self.shared.request_after_room(&[self.id.0.into()], request, full);
+            }
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
             Ran::OtherPartition(wanted) => {
                 let had = self.executor.member.as_slice();

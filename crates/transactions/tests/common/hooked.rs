@@ -38,7 +38,7 @@ impl Hooked {
         let full = Arc::clone(full);
         Self::new(disk, move |operation, name| {
             if operation == Operation::Append && name.contains(part) && full.load(Ordering::Relaxed) {
-                return Err(Error::DiskFull("cannot write: no space is left".into()));
+                return Err(Error::DiskFull(format!("cannot write {name}: no space is left").into()));
             }
             Ok(())
         })

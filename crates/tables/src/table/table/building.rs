@@ -66,7 +66,8 @@ impl Table {
             Built::Rows(BuiltRows { layout, mut rows, mut locators, fill }) => {
                 self.keep_layout_of_evicted(fill, blocks);
                 self.exchange_rows(definition, layout, (&mut rows, &mut locators));
-                self.budget.resize(rows.bytes() + locators.bytes(), 0);
+                self.budget.resize_rows(rows.bytes(), 0);
+                self.budget.resize(locators.bytes(), 0);
                 Some(Replaced::new(rows, locators))
             }
         }

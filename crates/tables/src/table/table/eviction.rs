@@ -58,6 +58,11 @@ impl Table {
         ids.take_while(move |id| *id < last).filter(|id| self.block_place(*id).is_some())
     }
 
+    /// Has the next [`Table::compact`] look for sparse arenas, however few rows have gone since it found none.
+    pub(crate) fn look_for_holes(&mut self) {
+        self.rows.look_for_holes();
+    }
+
     /// Notes that a transaction needs an evicted row, and ends it.
     #[cold]
     pub(super) fn want(&self, id: TupleId) -> Error {
@@ -85,7 +90,12 @@ impl Table {
     ) -> Result<()> {
         let Some(place) = self.block_place(id) else { return each(self.row_unread(id)?) };
         let blocks = blocks.ok_or_else(|| Error::internal("an evicted row without blocks"))?;
-        blocks.read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
+        let mut given = Ok(());
+        let read = blocks.read(place, id, &mut |image| {
+            given = self.current_image(place.block, image).and_then(|image| each(Row::new(&self.layout, &image)));
+            Ok(())
+        });
+        read.map_err(|error| of_table(&self.definition, error)).and(given)
     }
 
     /// Image of a row in the table's layout, of the one that its block has.
@@ -368,7 +378,8 @@ impl<'a> EvictedRows<'a> {
     pub fn visit(&mut self, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let place = self.table.block_place(id).ok_or_else(|| self.table.no_row(id))?;
         if !self.recent.iter().any(|block| block.block() == place.block) {
-            let block = self.blocks.block_reader(place.block)?()?;
+            let block = self.blocks.block_reader(place.block)?();
+            let block = block.map_err(|error| of_table(&self.table.definition, error))?;
             let mut bytes = block.memory_bytes();
             let fit = |older: &&BlockRows| {
                 bytes += older.memory_bytes();
@@ -400,6 +411,15 @@ impl BlockLayouts {
         block.chosen().try_for_each(|(id, image)| {
             each(id, Row::new(&self.layout, &current_image((&self.earlier, &self.layout), block.block(), image)?))
         })
+    }
+}
+
+/// The error of a read of blocks, with the table whose rows they have.
+pub(crate) fn of_table(table: &TableDefinition, error: Error) -> Error {
+    match error {
+        Error::Corrupt(what) => Error::corrupt(format_args!("table \"{}\": {what}", table.name)),
+        Error::Io(what) => Error::Io(format!("table \"{}\": {what}", table.name).into()),
+        other => other,
     }
 }
 

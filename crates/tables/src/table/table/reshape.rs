@@ -138,7 +138,8 @@ impl Table {
             before_exchange(self);
             self.exchange_rows(definition, layout, (&mut rows, &mut locators));
         }
-        self.budget.resize(rows.bytes() + locators.bytes(), 0);
+        self.budget.resize_rows(rows.bytes(), 0);
+        self.budget.resize(locators.bytes(), 0);
         result
     }
 
