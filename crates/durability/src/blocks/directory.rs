@@ -64,6 +64,11 @@ impl DirectoryBuilder {
         self.bytes.capacity()
     }
 
+    /// Bytes of the directory so far.
+    pub const fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Adds a block.
     pub fn push(&mut self, block: &KeysOfBlock) {
         if self.bytes.is_empty() {
@@ -93,6 +98,8 @@ fn checksum(segment: u64, blocks: &[u8]) -> u32 {
 pub(crate) struct DirectoryBlock<'a> {
     /// Its number.
     pub block: BlockNumber,
+    /// Table of its rows.
+    pub table: TableId,
     /// Fingerprints of the indexes in which its rows have keys.
     pub indexes: Vec<u64>,
     /// Each row with the offset of its record and its keys.
@@ -109,10 +116,10 @@ pub(crate) fn read_directory(bytes: &[u8], segment: u64) -> Option<Vec<Directory
     }
     let (mut rest, mut found) = (Bytes::new(blocks), Vec::new());
     while !rest.is_empty() {
-        let (block, _table, rows) = (BlockNumber(rest.u64()?), rest.u32()?, rest.u32()?);
+        let (block, table, rows) = (BlockNumber(rest.u64()?), TableId(rest.u32()?), rest.u32()?);
         let indexes = (0..rest.u32()?).map(|_| rest.u64()).collect::<Option<_>>()?;
         let rows = (0..rows).map(|_| Some((TupleId(rest.u32()?), rest.u32()?, rest.counted()?)));
-        found.push(DirectoryBlock { block, indexes, rows: rows.collect::<Option<_>>()? });
+        found.push(DirectoryBlock { block, table, indexes, rows: rows.collect::<Option<_>>()? });
     }
     Some(found)
 }

@@ -153,7 +153,7 @@ impl BlockFiles {
         let held = snapshot.iter().flat_map(|(_, references)| references.segments.iter().map(|extent| extent.segment));
         let last = there.iter().copied().chain(held).map(|segment| segment.number).max().unwrap_or(0);
         state.left = there.into_iter().filter(|segment| !state.is_referred_to(*segment)).collect();
-        let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last + 1));
+        let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last.saturating_add(1)));
         Ok(Arc::new(Self { disk, next_block, next_segment, state: Mutex::new(state) }))
     }
 

@@ -94,6 +94,8 @@ pub struct BlockStore {
     directory: DirectoryBuilder,
     /// The snapshot begun last, and its number in this process; 0 before the first.
     snapshot: (Sequence, u64),
+    /// Directories of segments that it refers to, and that have gone since.
+    gone: Vec<DirectoryEntry>,
     /// Bytes of all segments, and of the rows that have not left them.
     file_bytes: u64,
     live_bytes: u64,
@@ -171,6 +173,7 @@ impl BlockStore {
             open: None,
             directory: DirectoryBuilder::default(),
             snapshot: (Sequence::ZERO, 0),
+            gone: Vec::new(),
             file_bytes: 0,
             live_bytes: 0,
             rows: 0,
@@ -207,17 +210,7 @@ impl BlockStore {
             return Ok(());
         }
         self.forget_written();
-        while let Some((number, failed)) = self.first_failed() {
-            failed.retry();
-            let (segment, at) = self.append(&failed, true)?;
-            self.pending.remove(&number);
-            let Some(block) = self.blocks.get_mut(&number) else { continue };
-            let before = std::mem::replace(&mut block.segment, segment);
-            block.at = at;
-            let live_bytes = block.live_bytes();
-            self.enter_segment(segment, number, live_bytes);
-            self.leave_segment(before, number, live_bytes)?;
-        }
+        self.move_failed()?;
         let (number, table, rows) = (block.number(), block.table(), block.rows());
         let pending = PendingBlock::new(block.finish());
         let bytes = pending.bytes.len() as u32;
@@ -231,11 +224,26 @@ impl BlockStore {
         self.written_bytes += u64::from(bytes);
         if let Some(keys) = keys {
             self.directory.push(keys);
-            if self.directory.bytes() >= DIRECTORY_BYTES {
+            if self.directory.length() >= DIRECTORY_BYTES {
                 self.write_directory();
             }
         }
         self.complete_full()
+    }
+
+    /// Writes blocks that could not be written to another segment.
+    fn move_failed(&mut self) -> Result<()> {
+        while let Some((number, failed)) = self.first_failed() {
+            let (segment, at) = self.append(&failed, true)?;
+            self.pending.remove(&number);
+            let Some(block) = self.blocks.get_mut(&number) else { continue };
+            let before = std::mem::replace(&mut block.segment, segment);
+            block.at = at;
+            let live_bytes = block.live_bytes();
+            self.enter_segment(segment, number, live_bytes);
+            self.leave_segment(before, number, live_bytes)?;
+        }
+        Ok(())
     }
 
     fn enter(&mut self, number: BlockNumber, block: Block) {
@@ -248,15 +256,14 @@ impl BlockStore {
     /// Appends a block to the open segment; waits until it is written if `waits`. Returns the segment and the place
     /// there.
     fn append(&mut self, block: &Arc<PendingBlock>, waits: bool) -> Result<(u64, u64)> {
-        if self.open.as_ref().is_some_and(|open| open.file.error().is_some() || open.file.may_be_lost()) {
-            self.complete_open()?;
-        }
+        self.complete_failed()?;
         let open = match self.open.take() {
             Some(open) => open,
             None => self.open_segment()?,
         };
         let (number, file) = (open.segment, Arc::clone(&open.file));
         self.open = Some(open);
+        block.retry();
         self.writes.push(&file, Arc::clone(block), self.waiting_max());
         while waits && !block.is_written() && !block.has_failed() {
             self.writes.write_all();
@@ -277,6 +284,12 @@ impl BlockStore {
     fn waiting_max(&self) -> usize {
         let limit = self.charge.budget().map_or(u64::MAX, |budget| budget.limit());
         usize::try_from(limit / WAITING_SHARE).unwrap_or(usize::MAX)
+    }
+
+    /// Completes the open segment if it takes no more blocks.
+    fn complete_failed(&mut self) -> Result<()> {
+        let has_failed = |open: &Open| open.file.error().is_some() || open.file.may_be_lost();
+        if self.open.as_ref().is_some_and(has_failed) { self.complete_open() } else { Ok(()) }
     }
 
     /// Completes the open segment if it is full.
@@ -312,12 +325,16 @@ impl BlockStore {
 
     /// Forgets the bytes of blocks that are in their files.
     fn forget_written(&mut self) {
-        while let Some(first) = self.pending.first_entry().filter(|first| first.get().is_written()) {
-            first.remove();
-        }
+        self.pending.retain(|_, block| !block.is_written());
         let pending: usize = self.pending.values().map(|block| block.bytes.capacity()).sum();
         let blocks = self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1);
         self.charge.set(pending + blocks + self.directory.bytes());
+    }
+
+    /// Number of blocks that are not known to be written.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.pending.len()
     }
 
     /// The first block that could not be written.
@@ -355,7 +372,12 @@ impl BlockStore {
     /// Lets a segment go that is not open any more, if it has no block.
     fn complete(&mut self, segment: u64) -> Result<()> {
         if self.segments.get(&segment).is_some_and(|segment| segment.blocks.is_empty()) {
-            self.file_bytes -= self.segments.remove(&segment).map_or(0, |segment| segment.bytes);
+            if let Some(gone) = self.segments.remove(&segment) {
+                self.file_bytes -= gone.bytes;
+                if gone.snapshot == self.snapshot.1 && gone.snapshot > 0 {
+                    self.gone.extend(gone.directories);
+                }
+            }
             self.files.let_go(self.segment_of(segment))?;
         }
         Ok(())
@@ -595,19 +617,25 @@ impl Blocks for BlockStore {
                 segment.directories.push(*directory);
             }
         }
+        BlockStore::forget_written(self);
     }
 
     fn begin_snapshot(&mut self, position: Sequence) {
         self.snapshot = (position, self.snapshot.1 + 1);
+        self.gone = Vec::new();
     }
 
     fn refer(&mut self, number: BlockNumber) -> Result<Option<BlockEntry>> {
         let (position, snapshot) = self.snapshot;
-        self.block(number)?;
-        let Some(block) = self.blocks.get_mut(&number) else { return Ok(None) };
-        if std::mem::replace(&mut block.snapshot, snapshot) == snapshot {
+        if self.block(number)?.0.snapshot == snapshot {
             return Ok(None);
         }
+        if !self.pending.is_empty() {
+            self.move_failed()?;
+        }
+        self.complete_failed()?;
+        let Some(block) = self.blocks.get_mut(&number) else { return Ok(None) };
+        block.snapshot = snapshot;
         let Block { table, segment, at, bytes, row_bytes, .. } = *block;
         let file = self.segment_of(segment);
         if let Some(segment) = self.segments.get_mut(&segment) {
@@ -620,26 +648,25 @@ impl Blocks for BlockStore {
     fn directories(&mut self) -> Vec<DirectoryEntry> {
         self.write_directory();
         let referred = self.segments.values().filter(|segment| segment.snapshot == self.snapshot.1);
-        referred.flat_map(|segment| segment.directories.iter().copied()).collect()
+        let directories = referred.flat_map(|segment| segment.directories.iter().copied());
+        directories.chain(std::mem::take(&mut self.gone)).collect()
     }
 
     fn read(&self, place: BlockPlace, tuple: TupleId, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.read_row((place.block, place.offset), tuple, &mut Vec::new(), each)
     }
 
-    fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader> {
+    fn reader(&self, place: BlockPlace, tuple: TupleId, is_first: bool) -> Result<RowReader> {
         let opened = self.opened(place.block)?;
-        if self.settings.merge == Merge::Tuple {
-            return Ok(Box::new(move || {
-                let image = opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))?;
-                Ok(ReadRow { image, block: None })
-            }));
-        }
+        let reads_block = is_first && self.settings.merge == Merge::Block;
         Ok(Box::new(move || {
-            let block = opened.rows()?;
-            let missing = || opened.damaged(format_args!("no row {} at byte {} of it", tuple.0, place.offset));
-            let image = block.image(place.offset).ok_or_else(missing)?.to_vec();
-            Ok(ReadRow { image, block: Some(block) })
+            // A damaged row leaves the others readable.
+            let block = reads_block.then(|| opened.rows()).and_then(Result::ok);
+            let image = match block.as_ref().and_then(|block| block.image(place.offset)) {
+                Some(image) => image.to_vec(),
+                None => opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))?,
+            };
+            Ok(ReadRow { image, block })
         }))
     }
 
@@ -674,8 +701,10 @@ impl Blocks for BlockStore {
         candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()
     }
 
-    fn row_bytes(&self, block: BlockNumber) -> usize {
-        self.blocks.get(&block).map_or(0, |block| block.row_bytes as usize)
+    fn read_bytes(&self, block: BlockNumber, is_first: bool) -> usize {
+        let Some(block) = self.blocks.get(&block) else { return 0 };
+        let with_block = is_first && self.settings.merge == Merge::Block;
+        block.row_bytes as usize + if with_block { block.bytes as usize } else { 0 }
     }
 
     fn forget_written(&mut self) {

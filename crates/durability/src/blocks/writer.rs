@@ -104,17 +104,18 @@ impl SegmentWrites {
     /// If none waits and none will, the file is synced and closed.
     fn write_one(&self) -> bool {
         let mut written = self.file.lock();
+        // In this order: what is added before it is complete is found.
+        let is_complete = self.is_complete.load(Ordering::Acquire);
         let next = self.waiting.lock().pop_front();
         let Some(block) = next else {
-            if self.is_complete.load(Ordering::Acquire) && self.sync_written(&mut written).is_ok() {
+            if is_complete && self.sync_written(&mut written).is_ok() {
                 written.file = None;
             }
             return false;
         };
-        if self.failed.get().is_none()
-            && let Some(file) = &mut written.file
-        {
-            match file.append(&block.bytes) {
+        if self.failed.get().is_none() {
+            let closed = || Err(Error::internal("a block for a file that is closed"));
+            match written.file.as_mut().map_or_else(closed, |file| file.append(&block.bytes)) {
                 Ok(()) => {
                     written.bytes += block.bytes.len() as u64;
                     written.checksum = crc32c_append(written.checksum, &block.bytes);

@@ -31,7 +31,7 @@ impl BlocksOfSnapshot {
         match chunk.kind {
             Kind::Rows => filling.add(chunk.table, chunk.load, chunk.rows()),
             Kind::Places => filling.add_evicted(chunk.table, chunk.load, chunk.places()),
-            Kind::Layouts => filling.set_earlier_layouts(chunk.table, chunk.layouts().collect()),
+            Kind::Layouts => filling.add_earlier_layouts(chunk.table, chunk.layouts().collect()),
             Kind::Blocks => {
                 self.blocks.extend(chunk.blocks());
                 Ok(())
@@ -66,6 +66,7 @@ impl BlocksOfSnapshot {
                     let Ok(at) = found else { continue };
                     if let (Some(entry), Some(has_keys)) = (self.blocks.get(at), has_keys.get_mut(at))
                         && !*has_keys
+                        && entry.table == block.table
                     {
                         *has_keys = filling.add_keys(entry, &block.indexes, block.rows.into_iter())?;
                     }
@@ -77,7 +78,7 @@ impl BlocksOfSnapshot {
         unread.sort_unstable_by_key(|entry| (entry.segment, entry.at));
         for entry in unread {
             check()?;
-            let (file, name) = files.open(entry.segment)?;
+            let OpenFile { file, name, .. } = files.open((entry.segment, entry.at, entry.bytes))?;
             filling.add_block(entry, read_block(&file, &name, entry)?, takes)?;
         }
         if takes {
@@ -91,22 +92,38 @@ impl BlocksOfSnapshot {
 struct Files<'a> {
     rows: &'a SnapshotRows<'a>,
     owner: PartitionId,
-    open: Option<(u64, Arc<dyn ReadFile>)>,
+    open: Option<OpenFile>,
+}
+
+#[derive(Clone)]
+struct OpenFile {
+    number: u64,
+    file: Arc<dyn ReadFile>,
+    name: String,
+    /// Bytes to which the snapshot refers.
+    bytes: u64,
 }
 
 impl Files<'_> {
-    fn open(&mut self, number: u64) -> Result<(Arc<dyn ReadFile>, String)> {
-        let name = Segment { partition: self.owner, number }.file_name();
-        let file = match self.open.take().filter(|(open, _)| *open == number) {
-            Some((_, file)) => file,
-            None => Arc::from(self.rows.disk().open_direct(&name)?),
+    /// The file with these bytes: its number, the first byte, and how many; an error unless the snapshot refers to them.
+    fn open(&mut self, (number, at, bytes): (u64, u64, u32)) -> Result<OpenFile> {
+        let open = match self.open.take().filter(|open| open.number == number) {
+            Some(open) => open,
+            None => {
+                let segment = Segment { partition: self.owner, number };
+                let (name, bytes) = (segment.file_name(), self.rows.referred_bytes(segment));
+                OpenFile { number, file: Arc::from(self.rows.disk().open_direct(&name)?), name, bytes }
+            }
         };
-        self.open = Some((number, Arc::clone(&file)));
-        Ok((file, name))
+        self.open = Some(open.clone());
+        if at.checked_add(bytes.into()).is_none_or(|end| end > open.bytes) {
+            return Err(Error::corrupt(format_args!("the snapshot does not refer to byte {at} of {}", open.name)));
+        }
+        Ok(open)
     }
 
     fn read(&mut self, directory: &DirectoryEntry) -> Result<Vec<u8>> {
-        let (file, name) = self.open(directory.segment)?;
+        let OpenFile { file, name, .. } = self.open((directory.segment, directory.at, directory.bytes))?;
         let mut bytes = vec![0; directory.bytes as usize];
         if file.read_at(directory.at, &mut bytes)? < bytes.len() {
             return Err(Error::corrupt(format_args!("{name}, offset {}: it ends in a directory", directory.at)));

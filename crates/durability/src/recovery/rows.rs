@@ -8,6 +8,7 @@ use thermocline_tables::schema::TableId;
 use thermocline_types::{Error, Result};
 
 use super::Plan;
+use crate::blocks::Segment;
 use crate::disk::Disk;
 use crate::snapshot::{Chunk, Manifest, RowFileReader, RowsHeader};
 
@@ -34,6 +35,12 @@ pub enum Reading {
 impl<'a> SnapshotRows<'a> {
     pub(super) const fn new(plan: &'a Plan, disk: &'a dyn Disk, snapshot: &'a Manifest) -> Self {
         Self { plan, disk, snapshot }
+    }
+
+    /// Bytes of a file of blocks to which the snapshot refers; 0 if it does not.
+    pub(super) fn referred_bytes(&self, segment: Segment) -> u64 {
+        let mut extents = self.snapshot.references.segments.iter();
+        extents.find(|extent| extent.segment == segment).map_or(0, |extent| extent.bytes)
     }
 
     /// The directory.

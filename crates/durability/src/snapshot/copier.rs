@@ -122,9 +122,9 @@ impl TableCopy {
 }
 
 impl Copier {
-    /// Begins to copy a partition that stands at the barrier, for the snapshot at this place in the log. While more than `bytes_max` bytes wait in memory, the
-    /// partition runs no further transaction; the changes of the last one may exceed the limit. Without memory the copy
-    /// fails rather than take that of transactions.
+    /// Begins to copy a partition that stands at the barrier, for the snapshot at this place in the log. While more than
+    /// `bytes_max` bytes wait in memory, the partition runs no further transaction; the changes of the last one may exceed
+    /// the limit. Without memory the copy fails rather than take that of transactions.
     ///
     /// Replicated tables are copied from the first partition only.
     pub fn begin(partition: &mut Partition, position: Sequence, bytes_max: usize) -> Self {
@@ -144,7 +144,9 @@ impl Copier {
             .collect();
         let mut layouts = ChunkBuilder::of_kind(Kind::Layouts);
         let copied = tables.iter().filter_map(|copy| partition.table(copy.table).ok());
-        let each = copied.flat_map(|table| table.earlier_layouts().map(|layout| (table.definition().id, layout)));
+        let each = copied
+            .filter(|table| table.evicted_rows() > 0)
+            .flat_map(|table| table.earlier_layouts().map(|layout| (table.definition().id, layout)));
         let mut chunks: VecDeque<_> = each.filter_map(|(table, layout)| layouts.push_layout(table, layout)).collect();
         chunks.extend(layouts.take());
         let mut state = State {

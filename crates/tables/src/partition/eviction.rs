@@ -27,10 +27,10 @@ const FETCH_ROWS_MAX: usize = 1024;
 const FETCH_BYTES_MAX: usize = 4 << 20;
 /// Rows that are looked at for it.
 const LOOKS_MAX: usize = 1 << 16;
-/// Blocks that go at once where a transaction waits for memory.
-const ROOM_BLOCKS: usize = 16;
-/// Sparse blocks whose rows move at once: less than a millisecond.
-const RELOCATED_BLOCKS: usize = 8;
+/// Bytes of rows that go at once where a transaction waits for memory.
+const ROOM_BYTES: usize = 1 << 20;
+/// Bytes of sparse blocks whose rows move at once: less than a millisecond.
+const RELOCATED_BYTES: usize = 512 << 10;
 /// Rows that are moved together at once there.
 const COMPACT_ROWS: usize = 4096;
 /// Bytes that rows of a transaction may take where memory is full of what cannot be evicted, such as keys.
@@ -111,6 +111,12 @@ impl Partition {
         self.blocks.as_deref_mut()
     }
 
+    /// Blocks of so many bytes, at least one.
+    fn blocks_of(&self, bytes: usize) -> usize {
+        let block = self.blocks.as_ref().map_or(bytes, |blocks| blocks.block_bytes());
+        (bytes / block.max(1)).max(1)
+    }
+
     fn evict_block(&mut self, looks_max: usize) -> Result<usize> {
         let bytes = self.blocks.as_ref().map_or(0, |blocks| blocks.block_bytes());
         self.evict(bytes, looks_max)
@@ -181,15 +187,16 @@ impl Partition {
         let Some(blocks) = blocks else { return Ok(Vec::new()) };
         let (mut wanted, mut bytes) = (Vec::new(), 0);
         for table in tables.iter_mut().flatten() {
-            let mut seen = BTreeSet::new();
+            let (mut seen, mut in_blocks) = (BTreeSet::new(), BTreeSet::new());
             // Those that are needed first come first.
             for id in table.take_wanted().into_iter().filter(|id| seen.insert(*id)) {
                 let Some(place) = table.block_place(id) else { continue };
                 if wanted.len() >= FETCH_ROWS_MAX || bytes >= FETCH_BYTES_MAX {
                     break;
                 }
-                bytes += blocks.row_bytes(place.block);
-                let reader = blocks.reader(place, id)?;
+                let is_first = in_blocks.insert(place.block);
+                bytes += blocks.read_bytes(place.block, is_first);
+                let reader = blocks.reader(place, id, is_first)?;
                 wanted.push(WantedRow { table: table.definition().id, id, place, reader });
             }
         }
@@ -301,7 +308,7 @@ impl Partition {
                 return Ok(true);
             }
             evicted = 0;
-            while evicted < ROOM_BLOCKS && self.evict_block(usize::MAX)? > 0 {
+            while evicted < self.blocks_of(ROOM_BYTES) && self.evict_block(usize::MAX)? > 0 {
                 evicted += 1;
             }
         }
@@ -326,7 +333,7 @@ impl Partition {
     /// Blocks to be read for [`Partition::relocate`]; none if files are full enough, or some are being read.
     pub fn begin_relocation(&mut self) -> Vec<(BlockNumber, BlockReader)> {
         let Some(blocks) = self.blocks.as_deref().filter(|_| !self.is_relocating) else { return Vec::new() };
-        let sparse = blocks.sparse(RELOCATED_BLOCKS).into_iter();
+        let sparse = blocks.sparse((RELOCATED_BYTES / blocks.block_bytes().max(1)).max(1)).into_iter();
         let readers: Vec<_> = sparse.filter_map(|block| Some((block, blocks.block_reader(block).ok()?))).collect();
         self.is_relocating = !readers.is_empty();
         readers

@@ -82,12 +82,12 @@ impl Filling<'_> {
         self.partition.keep_limit()
     }
 
-    /// Sets the layouts of rows in blocks: see [`Table::earlier_layouts`].
+    /// Adds layouts of rows in blocks: see [`Table::earlier_layouts`].
     ///
     /// # Errors
     /// If the table cannot have had them.
-    pub fn set_earlier_layouts(&mut self, table: TableId, layouts: Vec<(BlockNumber, usize, Value)>) -> Result<()> {
-        self.table(table)?.0.set_earlier_layouts(layouts)
+    pub fn add_earlier_layouts(&mut self, table: TableId, layouts: Vec<(BlockNumber, usize, Value)>) -> Result<()> {
+        self.table(table)?.0.add_earlier_layouts(layouts)
     }
 
     /// Adds the keys of a block's rows, in indexes with these fingerprints, and takes the block. Returns false if the
@@ -163,6 +163,8 @@ impl Filling<'_> {
             )));
         }
         let budget = Arc::clone(partition.budget());
+        // Rows that were read from blocks have the layout of their table.
+        partition.tables_mut().for_each(Table::forget_unused_layouts);
         for (table, indexes) in indexes {
             for index in indexes {
                 let filled = index.finish(&budget, &mut || check().and_then(|()| partition.keep_limit()));

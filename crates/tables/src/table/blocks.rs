@@ -19,7 +19,7 @@ pub struct ReadRow {
     /// Its image.
     pub image: Vec<u8>,
     /// The whole block, whose other rows come back as well where blocks are merged; `None` where rows are
-    /// (Anti-Caching 2013, section 3.5).
+    /// (Anti-Caching 2013, section 3.5), unless another row of it cannot be read.
     pub block: Option<BlockRows>,
 }
 
@@ -224,11 +224,12 @@ pub trait Blocks: Debug + Send {
     /// Bytes of images that make a block.
     fn block_bytes(&self) -> usize;
 
-    /// A read of a row that can be done on any thread, at any later time: the block may go meanwhile.
+    /// A read of a row that can be done on any thread, at any later time: the block may go meanwhile. Where blocks are
+    /// merged, and `is_first` of the wanted ones in its block, the block is read as well.
     ///
     /// # Errors
     /// If there is no such block.
-    fn reader(&self, place: BlockPlace, tuple: TupleId) -> Result<RowReader>;
+    fn reader(&self, place: BlockPlace, tuple: TupleId, is_first: bool) -> Result<RowReader>;
 
     /// A read of all of a block that can be done on any thread, at any later time: the block may go meanwhile.
     ///
@@ -240,8 +241,8 @@ pub trait Blocks: Debug + Send {
     /// go to other blocks, so that files can be removed.
     fn sparse(&self, count: usize) -> Vec<BlockNumber>;
 
-    /// Mean bytes of a block's rows; 0 if there is no such block.
-    fn row_bytes(&self, block: BlockNumber) -> usize;
+    /// Bytes that a [read](Self::reader) of a row in this block is likely to take; 0 if there is no such block.
+    fn read_bytes(&self, block: BlockNumber, is_first: bool) -> usize;
 
     /// Gives up memory of blocks that are in their files by now.
     fn forget_written(&mut self);

@@ -24,12 +24,12 @@ pub enum Locator {
     Evicted(BlockPlace),
 }
 
-/// Number of a block within its partition.
+/// Number of a block. Partitions share them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockNumber(pub u64);
 
 impl BlockNumber {
-    /// The largest number that a locator holds. Numbers are never used again, and last for 256 PiB of blocks.
+    /// The largest number that a locator holds: numbers last for 256 PiB of blocks of 64 KiB.
     pub const MAX: Self = Self((1 << (63 - OFFSET_BITS)) - 1);
 }
 

@@ -336,10 +336,11 @@ impl Taker {
     fn attempt(&self) -> Result<SnapshotReport> {
         let Source { disk, block_files, identity, handle, log, catalog, settings, .. } = &self.source;
         let start = Instant::now();
+        // A backup may have them for long: nobody waits for the copy of what changes meanwhile.
+        let files = self.files.lock();
         let barrier =
             machine::run(&mut start_barrier(handle, log, catalog, settings.memory_bytes_max)?, handle.clock())?;
         let position = barrier.position();
-        let files = self.files.lock();
         let taking = Taking::begin(Arc::clone(disk), *identity, barrier, block_files)?;
         drop(files);
         let Some(mut taking) = taking else {

@@ -25,6 +25,9 @@ use crate::schema::{IndexDefinition, IndexKind, TableDefinition};
 /// Maximum bytes of a key.
 pub const KEY_BYTES_MAX: usize = page::ENTRY_BYTES_MAX - 8;
 
+/// Version of the bytes of keys: to be raised whenever [`key::encode`] gives others for the same values.
+const KEY_ENCODING: u32 = 1;
+
 /// A value of a hash index with this bit is the number of a list of tuple ids.
 const LIST: u32 = 1 << 31;
 
@@ -89,7 +92,7 @@ impl Index {
         let IndexDefinition { id, kind, unique, columns, .. } = &self.definition;
         let mut hasher = DefaultHasher::new();
         // Another version of the program may write it differently: keys are then read from the rows.
-        format!("{id:?} {kind:?} {unique} {columns:?} {:?}", self.columns).hash(&mut hasher);
+        format!("{KEY_ENCODING} {id:?} {kind:?} {unique} {columns:?} {:?}", self.columns).hash(&mut hasher);
         hasher.finish()
     }
 

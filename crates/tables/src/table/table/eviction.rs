@@ -123,9 +123,8 @@ impl Table {
 
     /// Keeps the layout for the rows that are evicted now, before it is exchanged for one with columns of this value.
     pub(super) fn keep_layout_of_evicted(&mut self, fill: Value, blocks: Option<&dyn Blocks>) {
-        if self.evicted == 0 {
-            self.earlier.clear();
-        } else if let Some(blocks) = blocks {
+        self.forget_unused_layouts();
+        if let Some(blocks) = blocks.filter(|_| self.evicted > 0) {
             let (columns, layout) = (self.definition.columns.len(), self.layout.clone());
             self.earlier.push(EarlierLayout { until: blocks.next(), columns, layout, fill });
         }
@@ -266,18 +265,28 @@ impl Table {
         self.earlier.iter().map(|earlier| (earlier.until, earlier.columns, &earlier.fill))
     }
 
-    /// Takes the [layouts](Self::earlier_layouts) that a table had in an earlier process.
+    /// Adds the next [layouts](Self::earlier_layouts) that a table had in an earlier process.
     ///
     /// # Errors
     /// If it cannot have had them.
-    pub(crate) fn set_earlier_layouts(&mut self, earlier: Vec<(BlockNumber, usize, Value)>) -> Result<()> {
-        let earlier = earlier.into_iter().map(|(until, columns, fill)| {
+    pub(crate) fn add_earlier_layouts(&mut self, earlier: Vec<(BlockNumber, usize, Value)>) -> Result<()> {
+        for (until, columns, fill) in earlier {
+            let last = self.earlier.last();
+            if columns >= self.definition.columns.len() || last.is_some_and(|last| last.columns >= columns) {
+                return Err(Error::corrupt(format_args!("the layouts of table \"{}\"", self.definition.name)));
+            }
             let mut definition = (*self.definition).clone();
             definition.columns.truncate(columns);
-            Ok(EarlierLayout { until, columns, layout: Layout::new(&definition)?, fill })
-        });
-        self.earlier = earlier.collect::<Result<_>>()?;
+            self.earlier.push(EarlierLayout { until, columns, layout: Layout::new(&definition)?, fill });
+        }
         Ok(())
+    }
+
+    /// Forgets earlier layouts if no row has one.
+    pub(crate) fn forget_unused_layouts(&mut self) {
+        if self.evicted == 0 {
+            self.earlier.clear();
+        }
     }
 
     /// Keeps a live row where it is until [`Table::unpin`].

@@ -3,7 +3,7 @@
 use super::*;
 use crate::table::blocks::{BlockRows, RowKeys};
 use crate::table::index::{IndexFilling, Unfilled};
-use crate::table::locator::BlockPlace;
+use crate::table::locator::{BlockNumber, BlockPlace};
 
 impl Table {
     /// Begins to fill the table, which is empty: what gathers the keys of each of its indexes.
@@ -45,6 +45,10 @@ impl Table {
     /// If the row is already there.
     pub(crate) fn fill_evicted(&mut self, load: Option<LoadId>, id: TupleId, place: BlockPlace) -> Result<()> {
         self.check_free(id)?;
+        if place.block > BlockNumber::MAX || place.offset > BlockPlace::OFFSET_MAX {
+            let name = &self.definition.name;
+            return Err(Error::corrupt(format_args!("the place of row {} of table \"{name}\" in a block", id.0)));
+        }
         self.reserve(id)?;
         self.locators.set(id, Locator::Evicted(place));
         self.evicted_ids.reserve(self.id_bound(), &self.budget);
