@@ -20,7 +20,7 @@ const PREFIX: &str = "blocks-";
 pub struct Segment {
     /// Its partition.
     pub partition: PartitionId,
-    /// Its number, which no other file of the directory has or had.
+    /// Its number, which no other file of the directory has.
     pub number: u64,
 }
 
