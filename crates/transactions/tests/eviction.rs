@@ -501,8 +501,7 @@ fn answers_do_not_depend_on_blocks() {
         blocks(4 << 10, Merge::Tuple),
         blocks(1 << 20, Merge::Tuple),
         blocks(4 << 10, Merge::Block),
-        blocks(64 << 10, Merge::Block),
-        blocks(1 << 20, Merge::Block),
+        blocks(128 << 10, Merge::Block),
     ] {
         let disk = SimulatedDisk::new(1, Faults::default());
         let memory_bytes_max = if eviction.is_some() { LIMIT } else { 1 << 30 };
@@ -513,7 +512,7 @@ fn answers_do_not_depend_on_blocks() {
         run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
         let mut rng = StdRng::seed_from_u64(7);
         let mut sums = 0;
-        for step in 0..6000 {
+        for step in 0..3000 {
             let k = Value::Int(rng.random_range(0..30_000));
             let sql = match step % 40 {
                 0 => "SELECT sum(k + length(v)) FROM t WHERE g = $1 % 100",

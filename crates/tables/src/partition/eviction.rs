@@ -25,6 +25,8 @@ use crate::table::{
 const FETCH_ROWS_MAX: usize = 1024;
 /// Bytes of these rows, approximately.
 const FETCH_BYTES_MAX: usize = 4 << 20;
+/// Divisor of the memory limit for them.
+const FETCH_SHARE: u64 = 64;
 /// Rows that are looked at for it.
 const LOOKS_MAX: usize = 1 << 16;
 /// Bytes of rows that go at once where a transaction waits for memory.
@@ -177,12 +179,14 @@ impl Partition {
         Ok(())
     }
 
-    /// Up to 1024 of the evicted rows that transactions have needed since the last call, and about 4 MiB, to be
+    /// Up to 1024 of the evicted rows that transactions have needed since the last call, and up to about 4 MiB, or a 64th
+    /// of the memory limit, to be
     /// [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched).
     ///
     /// # Errors
     /// If a block does not exist.
     pub fn wanted(&mut self) -> Result<Vec<WantedRow>> {
+        let bytes_max = FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX));
         let Self { tables, blocks, .. } = self;
         let Some(blocks) = blocks else { return Ok(Vec::new()) };
         let (mut wanted, mut bytes) = (Vec::new(), 0);
@@ -191,7 +195,7 @@ impl Partition {
             // Those that are needed first come first.
             for id in table.take_wanted().into_iter().filter(|id| seen.insert(*id)) {
                 let Some(place) = table.block_place(id) else { continue };
-                if wanted.len() >= FETCH_ROWS_MAX || bytes >= FETCH_BYTES_MAX {
+                if wanted.len() >= FETCH_ROWS_MAX || bytes >= bytes_max {
                     break;
                 }
                 let is_first = in_blocks.insert(place.block);

@@ -11,7 +11,7 @@ use thermocline_types::{Error, Result};
 
 use super::program::Program;
 use super::rendezvous::Rendezvous;
-use super::shared::{Job, Shared};
+use super::shared::{Admission, Job, Shared};
 
 /// Work that runs at one point in the transaction order, with all partitions held.
 ///
@@ -50,7 +50,7 @@ impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
             let _ = sender.send(result);
             Ok(None)
         });
-        let rendezvous = shared.over(&shared.all(), job, 0, true).ok_or_else(|| shared.refusal())?;
+        let rendezvous = shared.over(&shared.all(), job, 0, Admission::Own).ok_or_else(|| shared.refusal())?;
         let (shared, interrupt) = (Arc::clone(shared), interrupt.map(Arc::clone));
         Ok(Self { shared, rendezvous, result: receiver, interrupt, done: None })
     }

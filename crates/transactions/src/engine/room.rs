@@ -17,7 +17,7 @@ use thermocline_types::Error;
 use super::executor::{self, budget_of};
 use super::program::Program;
 use super::request::Request;
-use super::shared::{Item, Job, Shared};
+use super::shared::{Admission, Item, Job, Shared};
 
 impl<P: Program + ?Sized> Shared<P> {
     /// Whether other partitions than these may have memory of tables to give back.
@@ -58,7 +58,7 @@ impl<P: Program + ?Sized> Shared<P> {
             };
             Ok(ticket.answer(answer))
         });
-        if self.over(&self.all(), job, heap_bytes, false).is_none()
+        if self.over(&self.all(), job, heap_bytes, Admission::Again).is_none()
             && let Some(ticket) = ticket.lock().take()
         {
             ticket.refuse(refusal);

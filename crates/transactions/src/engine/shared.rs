@@ -52,6 +52,17 @@ pub enum Item<P: Program + ?Sized> {
     Meet(Arc<Rendezvous>, JobPlace<P::Outcome>, usize),
 }
 
+/// Requests over several partitions for which there is always room, and others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// One that is refused where queues or memory are full.
+    New,
+    /// One that had left its queues, and goes on.
+    Again,
+    /// One of the engine itself.
+    Own,
+}
+
 /// A job until the last partition of its rendezvous takes it.
 pub type JobPlace<O> = Arc<Mutex<Option<Job<O>>>>;
 
@@ -233,9 +244,9 @@ impl<P: Program + ?Sized> Shared<P> {
         partitions: &[u32],
         job: Job<P::Outcome>,
         heap_bytes: usize,
-        own: bool,
+        admission: Admission,
     ) -> Option<Arc<Rendezvous>> {
-        let purpose = if own { Purpose::Exclusive } else { Purpose::Request };
+        let purpose = if admission == Admission::Own { Purpose::Exclusive } else { Purpose::Request };
         let rendezvous = Arc::new(Rendezvous::new(partitions, purpose, self.clock.clone()));
         let entrant = Entrant {
             rendezvous: Arc::clone(&rendezvous),
@@ -243,7 +254,7 @@ impl<P: Program + ?Sized> Shared<P> {
             heap_bytes,
             charge: Charge::default(),
         };
-        self.enter(partitions, entrant, own).then_some(rendezvous)
+        self.enter(partitions, entrant, admission != Admission::New).then_some(rendezvous)
     }
 
     /// Restarts a request over the partitions it had and those it wants, or over all if it names none or keeps asking.
@@ -343,7 +354,8 @@ impl<P: Program + ?Sized> Shared<P> {
             };
             Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
         });
-        if self.over(partitions, job, heap_bytes, false).is_none()
+        let admission = if restarts > 0 { Admission::Again } else { Admission::New };
+        if self.over(partitions, job, heap_bytes, admission).is_none()
             && let Some(ticket) = ticket.lock().take()
         {
             ticket.refuse(self.refusal());
