@@ -331,6 +331,11 @@ impl Session {
         });
         match result.await {
             Ok(result) => self.streamed(&result),
+            // The analytic engine reads evicted rows without bringing them back, and its results need not fit in memory.
+            Err(full) if is_out_of_memory(&full) => match self.analytic(statement, interrupt).await {
+                Err(error) if is_of_planning(&error) => Err(full),
+                stream => stream,
+            },
             Err(error) if is_beyond_rows(&error) => {
                 match self.analytic(statement.clone(), interrupt).await {
                     // Too large for the row engine, but the analytic engine cannot plan it.
@@ -490,6 +495,10 @@ impl Known for Session {
 
 pub(super) fn is_not_here(error: &DataFusionError) -> bool {
     matches!(row_error(error), Some(SqlError::Unsupported(_) | SqlError::User(Class::Unsupported, _)))
+}
+
+fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(row_error(error), Some(SqlError::OutOfMemory(_)))
 }
 
 pub(super) fn is_undefined_table(error: &DataFusionError) -> bool {

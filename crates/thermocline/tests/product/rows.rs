@@ -370,6 +370,13 @@ fn more_rows_than_memory() {
         let again = run(&format!("{sum}; SELECT s FROM k WHERE k IN (17, 150)"));
         assert_eq!(again, format!("n,k,s\n{after}\ns\nshort\n"));
     }
+    // Few rows, of which the row engine cannot have all in memory at once.
+    let large = run("CREATE TABLE large (k BIGINT PRIMARY KEY, w BIGINT, s TEXT NOT NULL) PARTITION BY (k);
+        CREATE INDEX large_w ON large (w);
+        INSERT INTO large SELECT value, value, repeat('x', 300000) FROM generate_series(1, 150);
+        SELECT count(*) AS n, sum(length(s)) AS s FROM large WHERE w BETWEEN 1 AND 140;
+        SELECT count(*) AS n FROM large");
+    assert_eq!(large, "n,s\n140,42000000\nn\n150\n");
     let check = Command::new(BINARY).args(["check", database.to_str().unwrap()]).output().unwrap();
     assert!(check.status.success(), "{}", text(&check.stderr));
     let refused = output(
