@@ -20,6 +20,11 @@ const UNDO_SHARE: u64 = 4;
 /// itself. With this number of rows, both take about as long.
 const QUERY_ROWS_MAX: u64 = 20_000;
 
+/// Divisor of the memory limit for a file of blocks, and bounds of its bytes. Some files of each partition are kept
+/// however little is left in them, which should be little beside the data.
+const SEGMENT_SHARE: u64 = 16;
+const SEGMENT_BYTES: (u64, u64) = (1 << 20, 64 << 20);
+
 /// Settings of the row engine of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowSettings {
@@ -177,9 +182,9 @@ impl RowSettings {
             repartition: self.partitions_given,
             memory_bytes_max: self.memory_bytes_max,
             eviction: self.evicts.then(|| BlockStoreSettings {
+                segment_bytes: (self.memory_bytes_max / SEGMENT_SHARE).clamp(SEGMENT_BYTES.0, SEGMENT_BYTES.1),
                 block_bytes: self.block_bytes,
                 merge: self.merge,
-                ..BlockStoreSettings::default()
             }),
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,

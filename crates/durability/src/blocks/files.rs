@@ -34,7 +34,8 @@ impl Segment {
     pub fn of_name(name: &str) -> Option<Self> {
         let (partition, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
         let segment = Self { partition: PartitionId(partition.parse().ok()?), number: number.parse().ok()? };
-        (segment.file_name() == name).then_some(segment)
+        // Others would leave no number for the next file.
+        (segment.file_name() == name && segment.number < 1 << 63).then_some(segment)
     }
 }
 
@@ -153,7 +154,7 @@ impl BlockFiles {
         let held = snapshot.iter().flat_map(|(_, references)| references.segments.iter().map(|extent| extent.segment));
         let last = there.iter().copied().chain(held).map(|segment| segment.number).max().unwrap_or(0);
         state.left = there.into_iter().filter(|segment| !state.is_referred_to(*segment)).collect();
-        let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last.saturating_add(1)));
+        let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last + 1));
         Ok(Arc::new(Self { disk, next_block, next_segment, state: Mutex::new(state) }))
     }
 
