@@ -149,6 +149,15 @@ pub fn at_least(value: u64, min: u64, text: &str) -> Result<u64, String> {
     if value < min { Err(format!("{text} is below {min}")) } else { Ok(value) }
 }
 
+/// The size, unless it is below `min` or above `max`.
+///
+/// # Errors
+/// A sentence that names the text.
+pub fn size_within(value: u64, (min, max): (u64, u64), text: &str) -> Result<u64, String> {
+    let size = at_least(value, min, text)?;
+    if size > max { Err(format!("{text} is above {}", exact_size(max))) } else { Ok(size) }
+}
+
 /// Prints a time in the largest unit of which it is a whole number.
 ///
 /// ```

@@ -108,6 +108,16 @@ fn a_snapshot_copies_no_evicted_row_and_a_start_reads_none() {
     assert!(block_bytes(&disk) < 3 << 20, "{} bytes for no row", block_bytes(&disk));
 }
 
+/// The same database after a snapshot and a start, which have all of its rows.
+fn started_from_a_snapshot(disk: &SimulatedDisk, database: RowEngine) -> RowEngine {
+    let expected = content(&database);
+    database.snapshot().unwrap();
+    drop(database);
+    let database = open(disk, LIMIT);
+    assert_eq!(content(&database), expected);
+    database
+}
+
 /// Columns that rows in blocks do not have, and indexes whose keys are in no directory.
 #[test]
 fn definitions_and_rows_in_blocks_outlast_a_start() {
@@ -120,19 +130,14 @@ fn definitions_and_rows_in_blocks_outlast_a_start() {
     run(&mut session, "UPDATE t SET a = 6, b = 'other' WHERE k = 77", &[]);
     run(&mut session, "DROP INDEX t_g", &[]);
     run(&mut session, "CREATE INDEX t_gk ON t (g, k)", &[]);
-    let expected = content(&database);
-    database.snapshot().unwrap();
-    drop((session, database));
-    let database = open(&disk, LIMIT);
-    assert_eq!(content(&database), expected);
+    drop(session);
+    let database = started_from_a_snapshot(&disk, database);
     // Blocks with the later columns, beside those without.
     let mut session = database.session();
     insert(&mut session, ROWS + 10_000..ROWS + 15_000);
     run(&mut session, "ALTER TABLE t ADD COLUMN c BIGINT DEFAULT 9", &[]);
-    let expected = content(&database);
-    database.snapshot().unwrap();
-    drop((session, database));
-    assert_eq!(content(&open(&disk, LIMIT)), expected);
+    drop(session);
+    started_from_a_snapshot(&disk, database);
 }
 
 /// Each way in which a database with rows in blocks can be opened or copied.

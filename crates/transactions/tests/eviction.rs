@@ -15,7 +15,7 @@ use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
-use crate::evicting::{LIMIT, block_bytes, int, open, run, text};
+use crate::evicting::{LIMIT, block_bytes, int, open, open_on, run, text};
 use crate::hooked::{Hooked, Operation};
 
 #[path = "common/evicting.rs"]
@@ -637,14 +637,7 @@ fn damaged_blocks_name_their_table() {
 fn a_full_disk_is_named() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let is_full = Arc::new(AtomicBool::new(false));
-    let settings = Settings {
-        memory_bytes_max: LIMIT,
-        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
-        partitions: 2,
-        seed: 1,
-        ..Settings::default()
-    };
-    let database = RowEngine::open(Arc::new(Hooked::full(&disk, &is_full, "blocks-")), settings).unwrap();
+    let database = open_on(Arc::new(Hooked::full(&disk, &is_full, "blocks-")), LIMIT);
     let mut session = database.session();
     fill(&mut session, "t", 10_000);
     is_full.store(true, Ordering::Relaxed);

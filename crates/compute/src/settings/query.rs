@@ -8,7 +8,7 @@ use datafusion::common::{Result, config_err, plan_err};
 use thermocline_catalog::AllowedLocations;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{
-    at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
+    at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch, size_within,
 };
 use thermocline_pushdown::wire::{Compression, ORIGIN_BYTES_MAX};
 use thermocline_types::{Scope, Setting};
@@ -266,10 +266,7 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         description: "largest Bloom filter; a build side with more keys than fit sends none",
         get: |s| exact_size(s.bloom_filter_size as u64),
         set: |s, text| {
-            let size = at_least(parse_size(text)?, 32, text)?;
-            if size > BLOOM_FILTER_BYTES_MAX {
-                return Err(format!("{text} is above {}", exact_size(BLOOM_FILTER_BYTES_MAX)));
-            }
+            let size = size_within(parse_size(text)?, (32, BLOOM_FILTER_BYTES_MAX), text)?;
             s.bloom_filter_size = size as usize;
             Ok(())
         },

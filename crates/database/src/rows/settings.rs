@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_pushdown::units::{
-    at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
+    at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch, size_within,
 };
 use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
 use thermocline_transactions::database::{Notice, Settings as EngineSettings};
@@ -20,10 +20,10 @@ const UNDO_SHARE: u64 = 4;
 /// itself. With this number of rows, both take about as long.
 const QUERY_ROWS_MAX: u64 = 20_000;
 
-/// Divisor of the memory limit for a file of blocks, and bounds of its bytes. Some files of each partition are kept
-/// however little is left in them, which should be little beside the data.
+/// Divisor of the memory limit for a file of blocks, and its minimum. Some files of each partition are kept however
+/// little is left in them, which should be little beside the data.
 const SEGMENT_SHARE: u64 = 16;
-const SEGMENT_BYTES: (u64, u64) = (1 << 20, 64 << 20);
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 
 /// Settings of the row engine of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,11 +109,7 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         description: "bytes of cold rows that go to the disk together, up to 1MiB; a row is read alone, whatever the size",
         get: |s| exact_size(s.block_bytes as u64),
         set: |s, text| {
-            let bytes = at_least(parse_size(text)?, 4 << 10, text)?;
-            if bytes > BlockStoreSettings::BLOCK_BYTES_MAX as u64 {
-                return Err(format!("{text} is above {}", exact_size(BlockStoreSettings::BLOCK_BYTES_MAX as u64)));
-            }
-            s.block_bytes = bytes as usize;
+            s.block_bytes = size_within(parse_size(text)?, BlockStoreSettings::BLOCK_BYTES, text)? as usize;
             Ok(())
         },
     },
@@ -123,18 +119,8 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         unit: "text",
         description: "what comes back with a row that is needed: tuple, nothing else; block, all rows of its block, of which \
                       those that nobody uses are the first to go again",
-        get: |s| match s.merge {
-            Merge::Tuple => "tuple".to_owned(),
-            Merge::Block => "block".to_owned(),
-        },
-        set: |s, text| {
-            s.merge = match text {
-                "tuple" => Merge::Tuple,
-                "block" => Merge::Block,
-                _ => return Err(format!("\"{text}\" is neither tuple nor block")),
-            };
-            Ok(())
-        },
+        get: |s| s.merge.name().to_owned(),
+        set: |s, text| text.parse().map(|merge| s.merge = merge),
     },
     Setting {
         name: "commit_interval",
@@ -181,10 +167,10 @@ impl RowSettings {
             partitions: self.partitions,
             repartition: self.partitions_given,
             memory_bytes_max: self.memory_bytes_max,
-            eviction: self.evicts.then(|| BlockStoreSettings {
-                segment_bytes: (self.memory_bytes_max / SEGMENT_SHARE).clamp(SEGMENT_BYTES.0, SEGMENT_BYTES.1),
-                block_bytes: self.block_bytes,
-                merge: self.merge,
+            eviction: self.evicts.then(|| {
+                let most = BlockStoreSettings::default().segment_bytes;
+                let segment_bytes = (self.memory_bytes_max / SEGMENT_SHARE).clamp(SEGMENT_BYTES_MIN, most);
+                BlockStoreSettings { segment_bytes, block_bytes: self.block_bytes, merge: self.merge }
             }),
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,20 +43,39 @@ pub enum Merge {
     Block,
 }
 
+impl Merge {
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tuple => "tuple",
+            Self::Block => "block",
+        }
+    }
+}
+
+impl FromStr for Merge {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = [Self::Tuple, Self::Block].into_iter().find(|merge| merge.name() == text);
+        named.ok_or_else(|| format!("\"{text}\" is neither tuple nor block"))
+    }
+}
+
 /// Sizes of a store's files and blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockStoreSettings {
     /// Bytes after which a segment is complete; it exceeds them by one block at most.
     pub segment_bytes: u64,
-    /// Bytes of the images in a block, up to [`BlockStoreSettings::BLOCK_BYTES_MAX`]; they exceed it by a row at most.
+    /// Bytes of the images in a block, within [`BlockStoreSettings::BLOCK_BYTES`]; they exceed it by a row at most.
     pub block_bytes: usize,
     /// What is read with a row.
     pub merge: Merge,
 }
 
 impl BlockStoreSettings {
-    /// Largest block.
-    pub const BLOCK_BYTES_MAX: usize = 1 << 20;
+    /// Bytes of the smallest and the largest block.
+    pub const BLOCK_BYTES: (u64, u64) = (4 << 10, 1 << 20);
 }
 
 impl Default for BlockStoreSettings {
@@ -671,7 +691,7 @@ impl Blocks for BlockStore {
     }
 
     fn block_bytes(&self) -> usize {
-        self.settings.block_bytes.min(BlockStoreSettings::BLOCK_BYTES_MAX)
+        self.settings.block_bytes.min(BlockStoreSettings::BLOCK_BYTES.1 as usize)
     }
 
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {

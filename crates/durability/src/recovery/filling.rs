@@ -14,7 +14,7 @@ use std::thread;
 use parking_lot::Mutex;
 use thermocline_machine::caught;
 use thermocline_machine::ids::PartitionId;
-use thermocline_tables::partition::Partition;
+use thermocline_tables::partition::{self, Partition};
 use thermocline_tables::schema::TableId;
 use thermocline_types::{Error, Result};
 
@@ -84,30 +84,29 @@ impl Filling<'_> {
     fn fill(&self, partition: &mut Partition, loaded: &mut dyn FnMut(u64)) -> Result<()> {
         let id = partition.id();
         let mut filling = partition.begin_filling();
-        let check = || self.check();
         if id != PartitionId(0) && !self.replicated.is_empty() {
-            let wanted = |table| self.replicated.contains(&table);
-            let mut blocks = BlocksOfSnapshot::default();
-            self.rows.each_chunk(PartitionId(0), self.reading, wanted, |chunk| {
-                self.check()?;
-                blocks.add(chunk, &mut filling)
-            })?;
-            blocks.finish((self.rows, PartitionId(0)), &mut filling, &check)?;
+            self.fill_from(PartitionId(0), |table| self.replicated.contains(&table), &mut filling, &mut |_| {})?;
         }
+        self.fill_from(id, |_| true, &mut filling, loaded)?;
+        filling.finish(&|| self.check())
+    }
+
+    /// Adds the rows of wanted tables in the file of the partition `from`.
+    fn fill_from(
+        &self,
+        from: PartitionId,
+        wanted: impl Fn(TableId) -> bool + Send,
+        filling: &mut partition::Filling<'_>,
+        loaded: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let mut blocks = BlocksOfSnapshot::default();
-        self.rows.each_chunk(
-            id,
-            self.reading,
-            |_| true,
-            |chunk| {
-                self.check()?;
-                blocks.add(chunk, &mut filling)?;
-                loaded(chunk.row_count().into());
-                Ok(())
-            },
-        )?;
-        blocks.finish((self.rows, id), &mut filling, &check)?;
-        filling.finish(&check)
+        self.rows.each_chunk(from, self.reading, wanted, |chunk| {
+            self.check()?;
+            blocks.add(chunk, filling)?;
+            loaded(chunk.row_count().into());
+            Ok(())
+        })?;
+        blocks.finish((self.rows, from), filling, &|| self.check())
     }
 
     fn check(&self) -> Result<()> {

@@ -12,14 +12,11 @@ use super::run::Run;
 use super::{Halt, ReadOnly, Replay};
 use crate::Semantics;
 use crate::blocks::BlockFiles;
-use crate::disk::{Disk, TEMPORARY};
+use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{
     CONTROL, Control, LogEnd, LogExtent, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments,
 };
 use crate::snapshot::{Manifest, list_snapshots, remove_snapshots, remove_unfinished};
-
-/// Bytes copied at once.
-const COPY_BYTES: usize = 1 << 20;
 
 /// Files of a database, and the recovery planned from them.
 #[derive(Debug)]
@@ -281,15 +278,12 @@ impl Plan {
         let from = disk.open(&name)?;
         let mut to = disk.create(into)?;
         let mut offset = 0;
-        let mut buffer = vec![0; COPY_BYTES];
-        while offset < self.log.end {
-            let rest = usize::try_from(self.log.end - offset).unwrap_or(usize::MAX).min(COPY_BYTES);
-            let piece = buffer.get_mut(..rest).unwrap_or_default();
-            if from.read_at(offset, piece)? < rest {
-                return Err(Error::corrupt(format_args!("{name}, offset {offset}: changes while it is read")));
-            }
-            to.append(piece)?;
-            offset += rest as u64;
+        let copied = read_pieces(&*from, self.log.end, &mut |piece| {
+            offset += piece.len() as u64;
+            to.append(piece)
+        });
+        if copied?.is_none() {
+            return Err(Error::corrupt(format_args!("{name}, offset {offset}: changes while it is read")));
         }
         to.append(&end_of_segment(last, next))?;
         to.sync()

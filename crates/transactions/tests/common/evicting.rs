@@ -11,6 +11,10 @@ use thermocline_transactions::types::{Value, ValueRef};
 pub const LIMIT: u64 = 24 << 20;
 
 pub fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
+    open_on(Arc::new(disk.clone()), limit)
+}
+
+pub fn open_on(disk: Arc<dyn Disk>, limit: u64) -> RowEngine {
     let settings = Settings {
         memory_bytes_max: limit,
         eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
@@ -18,7 +22,7 @@ pub fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
         seed: 1,
         ..Settings::default()
     };
-    RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
+    RowEngine::open(disk, settings).unwrap()
 }
 
 pub fn run(session: &mut RowSession, sql: &str, parameters: &[Value]) -> StatementResult {

@@ -82,7 +82,7 @@ impl IndexFilling {
     }
 
     /// [Fingerprint](Index::fingerprint) of the index.
-    pub fn fingerprint(&self) -> u64 {
+    pub const fn fingerprint(&self) -> u64 {
         self.index.fingerprint()
     }
 

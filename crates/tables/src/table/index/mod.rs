@@ -41,6 +41,8 @@ pub struct Index {
     /// Offsets of the columns in a row's image if all are of type INTEGER, never NULL and ascending, as in most keys of
     /// several columns.
     integers_at: Option<Box<[usize]>>,
+    /// See [`Index::fingerprint`].
+    fingerprint: u64,
     body: Body,
 }
 
@@ -57,6 +59,14 @@ enum Body {
     Ordered(OrderedSet),
 }
 
+fn fingerprint(definition: &IndexDefinition, key_columns: &[KeyColumn]) -> u64 {
+    let IndexDefinition { id, kind, unique, columns, .. } = definition;
+    let mut hasher = DefaultHasher::new();
+    // Another version of the program may write it differently: keys are then read from the rows.
+    format!("{KEY_ENCODING} {id:?} {kind:?} {unique} {columns:?} {key_columns:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Index {
     /// An empty index. The seed decides where hashed keys are placed, which has no visible effect.
     pub fn new(table: &TableDefinition, layout: &Layout, definition: &IndexDefinition, seed: u64) -> Self {
@@ -68,7 +78,8 @@ impl Index {
             }
             IndexKind::Ordered => Body::Ordered(OrderedSet::new()),
         };
-        let mut index = Self { definition: definition.clone(), columns, integers_at: None, body };
+        let fingerprint = fingerprint(definition, &columns);
+        let mut index = Self { definition: definition.clone(), columns, integers_at: None, fingerprint, body };
         index.set_layout(layout);
         index
     }
@@ -88,12 +99,8 @@ impl Index {
     }
 
     /// A number that two indexes of a table share if and only if, with the highest probability, they give the same keys.
-    pub fn fingerprint(&self) -> u64 {
-        let IndexDefinition { id, kind, unique, columns, .. } = &self.definition;
-        let mut hasher = DefaultHasher::new();
-        // Another version of the program may write it differently: keys are then read from the rows.
-        format!("{KEY_ENCODING} {id:?} {kind:?} {unique} {columns:?} {:?}", self.columns).hash(&mut hasher);
-        hasher.finish()
+    pub const fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Bytes that it takes.

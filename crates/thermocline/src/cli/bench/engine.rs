@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
-use thermocline_pushdown::units::{format_size, parse_size};
+use thermocline_pushdown::units::{format_size, parse_size, size_within};
 use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
 use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
@@ -61,7 +61,7 @@ pub struct EngineArgs {
     block_size: usize,
     /// What comes back with an evicted row: nothing else (tuple), or its block
     #[arg(long, default_value = "tuple")]
-    merge: MergeArg,
+    merge: Merge,
     /// Create databases in this directory, and remove them again [default: a folder of the user's cache]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -92,28 +92,8 @@ impl fmt::Display for OnOff {
     }
 }
 
-/// [`Merge`] of the row engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum MergeArg {
-    Tuple,
-    Block,
-}
-
-impl MergeArg {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tuple => "tuple",
-            Self::Block => "block",
-        }
-    }
-}
-
 fn parse_block_size(text: &str) -> Result<usize, String> {
-    let bytes = parse_size(text)?;
-    match usize::try_from(bytes) {
-        Ok(bytes @ 4096..=BlockStoreSettings::BLOCK_BYTES_MAX) => Ok(bytes),
-        _ => Err(format!("{text} is not between 4KiB and 1MiB")),
-    }
+    size_within(parse_size(text)?, BlockStoreSettings::BLOCK_BYTES, text).map(|bytes| bytes as usize)
 }
 
 const SECONDS_MAX: f64 = 86_400.0;
@@ -151,11 +131,7 @@ impl EngineArgs {
     }
 
     fn blocks(&self) -> BlockStoreSettings {
-        let merge = match self.merge {
-            MergeArg::Tuple => Merge::Tuple,
-            MergeArg::Block => Merge::Block,
-        };
-        BlockStoreSettings { block_bytes: self.block_size, merge, ..BlockStoreSettings::default() }
+        BlockStoreSettings { block_bytes: self.block_size, merge: self.merge, ..BlockStoreSettings::default() }
     }
 
     /// An empty database in a directory of its own, which is removed with it.
