@@ -33,6 +33,7 @@ mod oltp {
     mod measured;
     mod record;
     mod resident;
+    mod scan;
 
     pub use drive::{Call, Calls, DriveOptions, drive};
     pub use inserts::Inserts;
@@ -41,6 +42,7 @@ mod oltp {
     pub use measured::{Measured, Tally};
     pub use record::TransactionRecord;
     pub use resident::Resident;
+    pub use scan::Scan;
 }
 
 #[allow(dead_code, unused_imports, reason = "clients need a part of these files")]

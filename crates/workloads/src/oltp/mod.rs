@@ -16,6 +16,7 @@ mod latencies;
 mod measured;
 mod record;
 mod resident;
+mod scan;
 
 pub use drive::{Call, Calls, DriveOptions, drive};
 pub use inserts::Inserts;
@@ -24,3 +25,4 @@ pub use latencies::Latencies;
 pub use measured::{EvictionCounts, Measured, Moment, Tally};
 pub use record::TransactionRecord;
 pub use resident::Resident;
+pub use scan::{Scan, scan, scanning};

@@ -3,8 +3,8 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::Measured;
 use super::measured::{EvictionCounts, Moment};
+use super::{Measured, Scan};
 
 /// A line of `bench --json` for a transactional workload. Fields are added, never renamed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -61,6 +61,10 @@ pub struct TransactionRecord {
     pub merge: &'static str,
     /// What eviction did in the timed period.
     pub eviction: EvictionCounts,
+    /// Times that the table was read as a whole during the run; `null` if no reader ran beside the clients.
+    pub scans: Option<usize>,
+    /// Mean time of them.
+    pub scan_seconds: Option<f64>,
     /// Tenths of a second of the timed period.
     pub timeline: Vec<Moment>,
 }
@@ -85,6 +89,14 @@ impl TransactionRecord {
             timeline: measured.timeline.clone(),
             ..self
         }
+    }
+
+    /// Fills in what a reader beside the clients did.
+    #[must_use]
+    pub fn with_scans(self, scans: &[Scan]) -> Self {
+        let seconds: f64 = scans.iter().map(|scan| scan.took.as_secs_f64()).sum();
+        let scan_seconds = (!scans.is_empty()).then(|| seconds / scans.len() as f64);
+        Self { scans: Some(scans.len()), scan_seconds, ..self }
     }
 }
 

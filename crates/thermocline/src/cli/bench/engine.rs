@@ -270,6 +270,14 @@ impl Table {
             record.restarts,
             or_dash(record.rss_max_bytes.map(format_size)),
         );
+        if let Some(scans) = record.scans {
+            let each = or_dash(record.scan_seconds.map(|seconds| format!("{seconds:.2} s")));
+            let before = self.records.last().map_or(f64::NAN, |before| before.transactions_per_s);
+            let share = record.transactions_per_s / before;
+            say!(
+                "        beside {scans} scans of the whole table, {each} each: {share:.2} of the transactions without"
+            );
+        }
         self.records.push(record);
         Ok(())
     }

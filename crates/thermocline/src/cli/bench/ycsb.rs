@@ -1,7 +1,7 @@
 //! `thermocline bench ycsb`: point reads and updates of 1 KB rows over skewed keys.
 
-use datafusion::common::Result;
-use thermocline_workloads::oltp::{Calls, Language, TransactionRecord, drive};
+use datafusion::common::{Result, exec_err};
+use thermocline_workloads::oltp::{Calls, Language, Scan, TransactionRecord, drive, scanning};
 use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
 use super::super::Failure;
@@ -31,6 +31,10 @@ pub struct YcsbArgs {
     /// Languages of the procedures, comma separated: rust, lua, sql
     #[arg(long, value_delimiter = ',', default_value = "rust")]
     procedures: Vec<Language>,
+    /// Run each mix and skew a second time, with a reader beside the clients that aggregates the whole table again and
+    /// again
+    #[arg(long)]
+    scan: bool,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -72,9 +76,12 @@ fn one_database(args: &YcsbArgs, language: Language, log: OnOff, partitions: u16
         for exponent in &args.skew {
             let skew = Skew { exponent: *exponent, scrambled: !args.unscrambled };
             let client = |number| YcsbCalls::new(rows, skew, *mix, language, number);
-            let clients =
-                (0..args.engine.clients(partitions) as u64).map(|number| Box::new(client(number)) as Box<dyn Calls>);
-            let record = TransactionRecord {
+            let run = || {
+                let clients = (0..args.engine.clients(partitions) as u64)
+                    .map(|number| Box::new(client(number)) as Box<dyn Calls>);
+                drive(database, &procedures, clients.collect(), args.engine.drive())
+            };
+            let record = || TransactionRecord {
                 mix: mix.to_string(),
                 skew: Some(*exponent),
                 procedures: language.to_string(),
@@ -82,9 +89,22 @@ fn one_database(args: &YcsbArgs, language: Language, log: OnOff, partitions: u16
                 scrambled: Some(skew.scrambled),
                 ..args.engine.record("ycsb", database, partitions, log)
             };
-            let measured = drive(database, &procedures, clients.collect(), args.engine.drive()).map_err(failed)?;
-            table.put(record.with(&measured))?;
+            table.put(record().with(&run().map_err(failed)?))?;
+            if args.scan {
+                let (measured, scans) = scanning(database, ycsb::TABLE, run).map_err(failed)?;
+                scans.iter().try_for_each(|scan| check(*scan, rows))?;
+                table.put(record().with(&measured).with_scans(&scans))?;
+            }
         }
     }
     Ok(())
+}
+
+/// Compares what a scan found with the loaded rows: updates change no key.
+fn check(scan: Scan, rows: u64) -> Result<()> {
+    let sum = (0..rows.cast_signed()).fold(0, i64::wrapping_add);
+    if (scan.rows, scan.sum) == (rows, sum) {
+        return Ok(());
+    }
+    exec_err!("a scan found {} rows with keys that add up to {}, not {rows} and {sum}", scan.rows, scan.sum)
 }
