@@ -376,7 +376,30 @@ impl Session {
                 self.insert_query(plan, interrupt).await
             }
             Err(error) => Err(error),
-            Ok(()) => self.rows(statement, interrupt).await,
+            Ok(()) => match self.rows(statement.clone(), interrupt).await {
+                Err(full) if is_out_of_memory(&full) => self.insert_by_load(statement, interrupt, full).await,
+                done => done,
+            },
+        }
+    }
+
+    /// Runs an INSERT whose rows exceed the memory of one transaction as a load, which needs that of a batch; returns
+    /// the error `full` if it cannot be one.
+    async fn insert_by_load(
+        &self,
+        statement: Statement,
+        interrupt: &Arc<Interrupt>,
+        full: DataFusionError,
+    ) -> Result<EngineStream> {
+        if self.in_transaction() {
+            return Err(full);
+        }
+        match insert::Plan::of(&statement, &self.rows.schema())?.filter(insert::Plan::is_load) {
+            None => Err(full),
+            Some(plan) => match self.insert_query(plan, interrupt).await {
+                Err(error) if is_of_planning(&error) => Err(full),
+                done => done,
+            },
         }
     }
 

@@ -377,6 +377,14 @@ fn more_rows_than_memory() {
         SELECT count(*) AS n, sum(length(s)) AS s FROM large WHERE w BETWEEN 1 AND 140;
         SELECT count(*) AS n FROM large");
     assert_eq!(large, "n,s\n140,42000000\nn\n150\n");
+    // More than one transaction may have in memory.
+    let copied = run(&format!(
+        "CREATE TABLE copy (k BIGINT PRIMARY KEY, s TEXT NOT NULL) PARTITION BY (k);
+        INSERT INTO copy SELECT k, s FROM k;
+        {}; DROP TABLE copy",
+        sum.replace("FROM k", "FROM copy")
+    ));
+    assert_eq!(copied, format!("n,k,s\n{after}\n"));
     let check = Command::new(BINARY).args(["check", database.to_str().unwrap()]).output().unwrap();
     assert!(check.status.success(), "{}", text(&check.stderr));
     let refused = output(
