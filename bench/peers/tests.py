@@ -14,6 +14,7 @@ from pathlib import Path
 
 import link
 import measure
+import misses
 import oltp
 import oltp_report
 import oltp_servers
@@ -191,6 +192,45 @@ class OltpTest(unittest.TestCase):
             said = call(oltp_servers.in_group(Path(group), [sys.executable, "-c", code, "an argument"]))
             process = (Path(group) / "cgroup.procs").read_text().strip()
         self.assertEqual(said, f"{process} an argument\n")
+
+
+class MissesTest(unittest.TestCase):
+    def test_harmonic_numbers(self):
+        for s in (0.0, 0.5, 0.999999, 1.0, 1.000001, 1.5, 2.0):
+            for n in (1, 2, misses.TERMS, misses.TERMS + 1, 50_000):
+                exact = sum(rank**-s for rank in range(1, n + 1))
+                self.assertAlmostEqual(misses.harmonic(n, s) / exact, 1, places=12)
+
+    def test_the_share_of_calls_that_miss(self):
+        self.assertAlmostEqual(misses.miss_share(100_000, 0.0, 25_000), 0.75)
+        # 1 - (1 + 1/2) / (1 + 1/2 + 1/3 + 1/4)
+        self.assertAlmostEqual(misses.miss_share(4, 1.0, 2), 0.28)
+        for rows_in_memory, share in ((0, 1), (10, 0), (11, 0)):
+            self.assertEqual(misses.miss_share(10, 1.0, rows_in_memory), share)
+        shares = [misses.miss_share(8_000_000, s, 1_000_000) for s in (0.5, 0.75, 1.0, 1.25, 1.5)]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+
+    RECORD = {
+        "mix": "100/0", "skew": 0.0, "rows": 100_000, "memory_limit_bytes": 25_000 * 1008, "transactions": 1000,
+        "transactions_per_s": 500, "eviction": {"reads": 900, "read_bytes": 4_096_000, "returned_rows": 800},
+    }
+
+    def test_reads_over_the_ideal(self):
+        self.assertAlmostEqual(misses.ideal(self.RECORD), 750)
+        self.assertAlmostEqual(misses.ideal(self.RECORD | {"row_bytes": 2016}), 875)
+        self.assertAlmostEqual(misses.reads_over_ideal(self.RECORD), 1.2)
+        self.assertEqual(misses.bytes_of_returned_row(self.RECORD), 5120)
+        for other in ({"skew": None}, {"rows": None}, {"eviction": {}}, {"eviction": None}, {"memory_limit_bytes": 0},
+                      {"memory_limit_bytes": 1 << 40}, {"transactions": 1}):
+            self.assertIsNone(misses.reads_over_ideal(self.RECORD | other))
+        self.assertIsNone(misses.bytes_of_returned_row(self.RECORD | {"eviction": {"returned_rows": 0}}))
+
+    def test_columns_of_the_table(self):
+        peers = {"thermocline": [self.RECORD], "mariadb": [{"mix": "100/0", "skew": 1.0, "transactions_per_s": 5}]}
+        [heads, _, first, second] = oltp_report.table(peers)
+        self.assertTrue(heads.endswith("| thermocline / mariadb | reads / ideal | bytes / row read |"))
+        self.assertEqual(first, "| 100/0 | 0 | 500 | - | - | 1.20 | 5,120 |")
+        self.assertEqual(second, "| 100/0 | 1 | - | 5 | - | - | - |")
 
 
 class TimeoutTest(unittest.TestCase):
