@@ -218,7 +218,7 @@ def hold(record):
 
 def evictions(records):
     points, events = [], {}
-    records, said = fixed(ours(records))
+    records, said = fixed(by_size(ours(records)))
     for record in records:
         pieces, evicted = timeline(record)
         if evicted:
@@ -248,7 +248,9 @@ FIGURES = {
     "figure-9b": over_rows,
     "figure-10": over_victims,
     "figure-11a": cost_of_blocks("Longest hold of a partition by eviction", Axis("milliseconds"), hold),
-    "figure-11b": cost_of_blocks("Bytes read for each row", Axis("bytes", log=True), misses.bytes_of_returned_row),
+    "figure-11b": cost_of_blocks(
+        "Bytes read for each row that came back", Axis("bytes", log=True), misses.bytes_of_returned_row
+    ),
     "figure-12": evictions,
     "misses": misses_over_skew,
 }

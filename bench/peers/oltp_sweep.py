@@ -34,12 +34,13 @@ KIB = 1 << 10
 QUICK = {
     "rows_max": 100_000, "memory_limit": 32 << 20, "data": 2.0, "blocks": [16 * KIB, 64 * KIB],
     "rows": [misses.ROW_BYTES], "mix": "90/10", "skew": "0.5,1.0", "seconds": 1.0, "warm_up": 0.5,
+    "in_flight": 64,
 }
 FULL = {
     "rows_max": 50_000_000, "memory_limit": 1 << 30, "data": 2.0,
     "blocks": [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, KIB * KIB],
     "rows": [100, 256, misses.ROW_BYTES, 4096], "mix": "100/0,90/10", "skew": "0.5,1.0,1.5", "seconds": 30.0,
-    "warm_up": 15.0,
+    "warm_up": 15.0, "in_flight": 512,
 }
 
 
@@ -142,6 +143,8 @@ def arguments(words=None):
     say("--skew", help="exponents of the Zipf distribution of keys, comma separated (0.5,1.0,1.5)")
     say("--seconds", type=seconds, help="measured seconds of each mix and skew (30)")
     say("--warm-up", type=seconds, help="unmeasured seconds before them (15)")
+    say("--in-flight", type=positive, metavar="N",
+        help="calls in flight (512); with block merge, each may hold a block in memory")
     say("--out", type=Path, required=True, metavar="DIR", help="for records, table and figures; created if missing")
     say("--work", type=Path, default=ROOT / "target" / "peers-work", metavar="DIR",
         help="for databases, which are removed")
@@ -160,6 +163,7 @@ def run_one(given, combination, folder):
     rows = combination.rows(given.data * given.memory_limit, given.rows_max)
     command = [given.thermocline, "bench", "ycsb", "--partitions", 1, "--rows", rows, "--directory", folder]
     command += ["--memory-limit", given.memory_limit, "--mix", given.mix, "--skew", given.skew]
+    command += ["--in-flight", given.in_flight]
     command += ["--seconds", given.seconds, "--warm-up", given.warm_up, *combination.arguments(), "--json", path]
     with running(command, log) as process:
         try:
@@ -229,7 +233,7 @@ def main():
     for what in left_out:
         print(f"this version has no {what}", file=sys.stderr)
     # What all records of the folder have in common; other sizes, merges and victims may be added to it.
-    names = ("memory_limit", "data", "rows_max", "mix", "skew", "seconds", "warm_up")
+    names = ("memory_limit", "data", "rows_max", "mix", "skew", "seconds", "warm_up", "in_flight")
     path, run = open_folder(given.out, {name: getattr(given, name) for name in names})
     path.write_text(json.dumps(run, indent=2) + "\n")
     (given.out / "records").mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 # The colours of crates/workloads/src/figures/sheet.rs.
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#777777", "#332288", "#999933", "#882255"]
-INK, GRID, EVENT = "#333333", "#E4E4E4", "#BBBBBB"
+INK, GRID, EVENT = "#333333", "#E4E4E4", "#D0D0D0"
 
 WIDTH, HEIGHT, HEAD, MARGIN = 380, 280, 92, 16
 # Around the plot of a panel: labels left and below, title above.
