@@ -72,7 +72,7 @@ def with_defaults(record):
 
 
 def victims(record):
-    """The choice of victims, with the share of accesses that move a row to the chain's end."""
+    """The choice of victims, with the share of transactions that the chain follows."""
     if record["victims"] == "chain" and record["chain_sampling"] is not None:
         return f"chain, {record['chain_sampling'] * 100:g}% sampled"
     return record["victims"]

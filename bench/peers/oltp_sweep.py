@@ -52,7 +52,7 @@ class Combination:
     row_bytes: int | None
     merge: str
     victims: str | None
-    """`sampled`, or `chain:` and the share of accesses that move a row to the chain's end."""
+    """`sampled`, or `chain:` and the share of transactions that the chain follows."""
 
     def name(self):
         parts = [f"block-{self.block_bytes}", f"row-{self.row_bytes}", self.merge, self.victims]
