@@ -177,6 +177,17 @@ class OltpTest(unittest.TestCase):
         for memory, of_cache in ((1 << 30, 512 << 20), (33 << 20, 16 << 20), (1 << 20, 0)):
             self.assertEqual(oltp_servers.memcached_bytes(memory), of_cache)
 
+    def test_rocksdb_has_a_folder_that_is_removed(self):
+        self.assertLessEqual(oltp.EMBEDDED, set(oltp.SERVERS))
+        self.assertEqual(oltp.peers("rocksdb,rocksdb-row-cache"), ["rocksdb", "rocksdb-row-cache"])
+        with tempfile.TemporaryDirectory() as scratch:
+            setting = argparse.Namespace(scratch=Path(scratch))
+            with oltp_servers.rocksdb(setting, 1 << 30) as server:
+                name, folder = server.arguments
+                self.assertEqual((name, folder.is_dir(), server.process), ("--directory", True, None))
+                (folder / "LOG").touch()
+            self.assertFalse(folder.exists())
+
     def test_control_groups_with_a_memory_controller(self):
         with tempfile.TemporaryDirectory() as root:
             mount = Path(root) / "cgroup"
@@ -376,7 +387,7 @@ class SweepTest(unittest.TestCase):
 
     def test_quick_has_other_defaults(self):
         full, quick = self.arguments(), self.arguments("--quick", "--seconds", "3")
-        self.assertEqual((full.memory_limit, full.seconds, len(full.blocks)), (1 << 30, 30, 5))
+        self.assertEqual((full.memory_limit, full.in_flight, len(full.blocks)), (1 << 30, 512, 5))
         self.assertEqual((quick.memory_limit, quick.seconds, quick.blocks), (32 << 20, 3, [16384, 65536]))
 
     def test_arguments(self):
