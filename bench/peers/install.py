@@ -99,13 +99,34 @@ def liquidcache(work):
        CARGO_TARGET_DIR=str((work / "liquidcache").resolve()))
 
 
-def oltp_peer(work):
+def library(name, package):
+    """Folder of a shared library of Debian's multiarch folders, after installing its package if it is missing."""
+    def found():
+        return sorted(Path("/usr/lib").glob(f"*-linux-gnu/{name}"))
+
+    if not found():
+        debian(package)
+    if not found():
+        raise Failure(f"the package {package} has no {name}")
+    return found()[0].parent
+
+
+def rocksdb():
+    """Debian's RocksDB, and libclang, which reads its header; as the environment of a build."""
+    folder = library("librocksdb.so", "librocksdb-dev")
+    if not list(Path("/usr/lib").glob("llvm-*/lib/libclang.so")):
+        debian("libclang-dev")
+    return {"ROCKSDB_LIB_DIR": str(folder), "ROCKSDB_INCLUDE_DIR": "/usr/include"}
+
+
+def oltp_peer(work, with_rocksdb=False):
     """The client of other databases, built from the crate beside this file."""
     need("cargo", "the client of other databases")
+    more, environment = (["--features", "rocksdb"], rocksdb()) if with_rocksdb else ([], {})
     manifest = Path(__file__).parent / "oltp" / "Cargo.toml"
     target = Path(os.environ.get("CARGO_TARGET_DIR", work / "oltp")).resolve()
-    sh(["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest],
-       CARGO_TARGET_DIR=str(target))
+    sh(["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest, *more],
+       CARGO_TARGET_DIR=str(target), **environment)
     return target / "release" / "oltp-peer"
 
 

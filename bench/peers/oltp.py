@@ -33,7 +33,12 @@ SERVERS = {
     "mariadb": oltp_servers.mariadb,
     "mariadb-memcached": oltp_servers.mariadb_memcached,
     "postgresql": oltp_servers.postgresql,
+    "rocksdb": oltp_servers.rocksdb,
+    "rocksdb-row-cache": oltp_servers.rocksdb,
 }
+
+# Peers that are a library of the client.
+EMBEDDED = {"rocksdb", "rocksdb-row-cache"}
 
 PEERS = [THERMOCLINE, *SERVERS]
 
@@ -212,7 +217,7 @@ def main():
         raise Failure(f"{setting.thermocline} is missing: cargo build --release, or --thermocline PATH")
     setting.work.mkdir(parents=True, exist_ok=True)
     if given.peers != [THERMOCLINE]:
-        setting.client = install.oltp_peer(setting.work)
+        setting.client = install.oltp_peer(setting.work, with_rocksdb=not EMBEDDED.isdisjoint(given.peers))
     with contextlib.ExitStack() as stack:
         for name, parent in (("scratch", setting.work), ("sockets", None)):
             folder = Path(tempfile.mkdtemp(prefix="oltp-", dir=parent))

@@ -1,11 +1,16 @@
 """Prints the table of one or more folders of oltp.py: transactions a second, and Thermocline's over each peer's.
 
+Two more columns are Thermocline's: reads of blocks over the fewest misses that the distribution of keys allows with
+the memory limit (misses.py), and bytes read for each row that came back.
+
     python3 bench/peers/oltp_report.py target/peers/ycsb
 """
 
 import argparse
 import json
 from pathlib import Path
+
+import misses
 
 OURS = "thermocline"
 
@@ -50,6 +55,18 @@ def ratio(ours, theirs):
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def reads(records):
+    """The cells of misses by mix and skew; nothing if no record has read blocks."""
+    if not any((record.get("eviction") or {}).get("reads") for record in records):
+        return {}
+    cells = {}
+    for record in records:
+        over, of_row = misses.reads_over_ideal(record), misses.bytes_of_returned_row(record)
+        of_point = ["-" if over is None else f"{over:.2f}", "-" if of_row is None else f"{of_row:,.0f}"]
+        cells.setdefault((record["mix"], record["skew"]), of_point)
+    return cells
+
+
 def table(peers):
     """Lines of a table with a row for each mix and skew; peers whose page cache is not bounded have a star."""
     rates = {name: by_point(records) for name, records in peers.items()}
@@ -57,12 +74,15 @@ def table(peers):
     shown = {name: f"{name} \\*" if name in stars else name for name in rates}
     others = [name for name in rates if name != OURS and OURS in rates]
     heads = ["mix", "skew", *shown.values(), *(f"{OURS} / {name}" for name in others)]
+    of_blocks = reads(peers.get(OURS, []))
+    heads += ["reads / ideal", "bytes / row read"] if of_blocks else []
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
     for point in dict.fromkeys(point for of_peer in rates.values() for point in of_peer):
         mix, skew = point
         cells = [mix, f"{skew:g}"]
         cells += [f"{of_peer[point]:,.0f}" if point in of_peer else "-" for of_peer in rates.values()]
         cells += [ratio(rates[OURS].get(point), rates[name].get(point)) for name in others]
+        cells += of_blocks.get(point, ["-", "-"]) if of_blocks else []
         lines.append("| " + " | ".join(cells) + " |")
     if stars:
         lines += ["", "\\* The system's page cache, which it reads through, is not bounded."]

@@ -143,6 +143,17 @@ def mariadb_memcached(setting, memory):
         yield Server(database.arguments + cache.arguments + ["--server", cache.process], database.process)
 
 
+@contextlib.contextmanager
+def rocksdb(setting, _memory):
+    """A folder for RocksDB, which the client opens with its memory limit. It runs as the client's user."""
+    folder = setting.scratch / "rocksdb"
+    folder.mkdir()
+    try:
+        yield Server(["--directory", folder], None)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def postgresql_options(memory, connections):
     return {
         "shared_buffers": f"{memory // 1024}kB",

@@ -10,16 +10,21 @@ import sys
 import tempfile
 import threading
 import unittest
+import xml.etree.ElementTree as xml
 from pathlib import Path
 
 import link
 import measure
+import misses
 import oltp
+import oltp_figures
 import oltp_report
 import oltp_servers
+import oltp_sweep
 import peer_thermocline
 import report
 import run
+import svg
 from batch import Batch, Query
 from common import Failure, Setting
 from driver import driver
@@ -172,6 +177,17 @@ class OltpTest(unittest.TestCase):
         for memory, of_cache in ((1 << 30, 512 << 20), (33 << 20, 16 << 20), (1 << 20, 0)):
             self.assertEqual(oltp_servers.memcached_bytes(memory), of_cache)
 
+    def test_rocksdb_has_a_folder_that_is_removed(self):
+        self.assertLessEqual(oltp.EMBEDDED, set(oltp.SERVERS))
+        self.assertEqual(oltp.peers("rocksdb,rocksdb-row-cache"), ["rocksdb", "rocksdb-row-cache"])
+        with tempfile.TemporaryDirectory() as scratch:
+            setting = argparse.Namespace(scratch=Path(scratch))
+            with oltp_servers.rocksdb(setting, 1 << 30) as server:
+                name, folder = server.arguments
+                self.assertEqual((name, folder.is_dir(), server.process), ("--directory", True, None))
+                (folder / "LOG").touch()
+            self.assertFalse(folder.exists())
+
     def test_control_groups_with_a_memory_controller(self):
         with tempfile.TemporaryDirectory() as root:
             mount = Path(root) / "cgroup"
@@ -191,6 +207,229 @@ class OltpTest(unittest.TestCase):
             said = call(oltp_servers.in_group(Path(group), [sys.executable, "-c", code, "an argument"]))
             process = (Path(group) / "cgroup.procs").read_text().strip()
         self.assertEqual(said, f"{process} an argument\n")
+
+
+class MissesTest(unittest.TestCase):
+    def test_harmonic_numbers(self):
+        for s in (0.0, 0.5, 0.999999, 1.0, 1.000001, 1.5, 2.0):
+            for n in (1, 2, misses.TERMS, misses.TERMS + 1, 50_000):
+                exact = sum(rank**-s for rank in range(1, n + 1))
+                self.assertAlmostEqual(misses.harmonic(n, s) / exact, 1, places=12)
+
+    def test_the_share_of_calls_that_miss(self):
+        self.assertAlmostEqual(misses.miss_share(100_000, 0.0, 25_000), 0.75)
+        # 1 - (1 + 1/2) / (1 + 1/2 + 1/3 + 1/4)
+        self.assertAlmostEqual(misses.miss_share(4, 1.0, 2), 0.28)
+        for rows_in_memory, share in ((0, 1), (10, 0), (11, 0)):
+            self.assertEqual(misses.miss_share(10, 1.0, rows_in_memory), share)
+        shares = [misses.miss_share(8_000_000, s, 1_000_000) for s in (0.5, 0.75, 1.0, 1.25, 1.5)]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+
+    RECORD = {
+        "mix": "100/0", "skew": 0.0, "rows": 100_000, "memory_limit_bytes": 25_000 * 1008, "transactions": 1000,
+        "transactions_per_s": 500, "eviction": {"reads": 900, "read_bytes": 4_096_000, "returned_rows": 800},
+    }
+
+    def test_reads_over_the_ideal(self):
+        self.assertAlmostEqual(misses.ideal(self.RECORD), 750)
+        self.assertAlmostEqual(misses.ideal(self.RECORD | {"row_bytes": 2016}), 875)
+        self.assertAlmostEqual(misses.reads_over_ideal(self.RECORD), 1.2)
+        self.assertEqual(misses.bytes_of_returned_row(self.RECORD), 5120)
+        for other in ({"skew": None}, {"rows": None}, {"eviction": {}}, {"eviction": None}, {"memory_limit_bytes": 0},
+                      {"memory_limit_bytes": 1 << 40}, {"transactions": 1}):
+            self.assertIsNone(misses.reads_over_ideal(self.RECORD | other))
+        self.assertIsNone(misses.bytes_of_returned_row(self.RECORD | {"eviction": {"returned_rows": 0}}))
+
+    def test_columns_of_the_table(self):
+        peers = {"thermocline": [self.RECORD], "mariadb": [{"mix": "100/0", "skew": 1.0, "transactions_per_s": 5}]}
+        [heads, _, first, second] = oltp_report.table(peers)
+        self.assertTrue(heads.endswith("| thermocline / mariadb | reads / ideal | bytes / row read |"))
+        self.assertEqual(first, "| 100/0 | 0 | 500 | - | - | 1.20 | 5,120 |")
+        self.assertEqual(second, "| 100/0 | 1 | - | 5 | - | - | - |")
+
+
+class SvgTest(unittest.TestCase):
+    def draw(self, points, x=svg.Axis("x"), y=svg.Axis("y"), **more):
+        return xml.fromstring(svg.lines("Rates <1>", "a & b", x, y, points, **more))
+
+    def count(self, image, name):
+        return len(image.findall(f".//{{http://www.w3.org/2000/svg}}{name}"))
+
+    def words(self, image):
+        return [text.text for text in image.findall(".//{http://www.w3.org/2000/svg}text")]
+
+    def test_numbers_are_short(self):
+        numbers = [0, 0.05, 0.0001234, 1.0, 1.005, 12.34, 123.4, 12_345, 2.5e-7, 3e9]
+        texts = ["0", "0.05", "0.000123", "1", "1", "12.3", "123", "12345", "2.5e-07", "3.0e+09"]
+        self.assertEqual([svg.number(value) for value in numbers], texts)
+        self.assertEqual([svg.size(value) for value in (100, 4096, 1 << 20, 3 << 29)], ["100 B", "4 KiB", "1 MiB",
+                                                                                          "1536 MiB"])
+
+    def test_ticks_are_round_and_within(self):
+        def ticks(axis, *bounds):
+            return [svg.number(axis.value(place)) for place in axis.ticks(*bounds, [])]
+
+        log = svg.Axis("", log=True)
+        self.assertEqual(ticks(svg.Axis(""), 0, 0.99), ["0", "0.2", "0.4", "0.6", "0.8"])
+        self.assertEqual(ticks(log, log.place(0.9), log.place(2000)), ["1", "10", "100", "1000"])
+        self.assertEqual(ticks(log, log.place(0.045), log.place(1.1)), ["0.05", "0.1", "0.2", "0.5", "1"])
+        for axis in (svg.Axis(""), log, svg.Axis("", ticks_at_values=True)):
+            for values in ([], [0], [1], [-1], [float("nan")], [3, 3], [1e-9, 1e12]):
+                low, high = axis.bounds(values)
+                self.assertLess(low, high)
+
+    def test_panels_series_and_labels(self):
+        points = [svg.Point(panel, name, x, x + 1) for panel in ("p", "q") for name in ("s", "t") for x in (1, 2, 4)]
+        image = self.draw(points, svg.Axis("skew"), svg.Axis("transactions/s"))
+        self.assertEqual(self.count(image, "polyline"), 4)
+        # A circle for each point of the first series, a triangle for each of the second.
+        self.assertEqual(self.count(image, "circle"), 6)
+        self.assertEqual(self.count(image, "path"), 6)
+        words = self.words(image)
+        for word, times in (("Rates <1>", 1), ("a & b", 1), ("p", 1), ("q", 1), ("s", 1), ("skew", 2),
+                            ("transactions/s", 2)):
+            self.assertEqual(words.count(word), times, word)
+
+    def test_points_of_one_place_are_their_median(self):
+        image = self.draw([svg.Point("p", "s", 1, y) for y in (1, 9, 2)])
+        self.assertEqual(self.count(image, "circle"), 1)
+
+    def test_an_axis_may_fall(self):
+        points = [svg.Point("p", "s", x, 1) for x in (0.5, 1.5)]
+
+        def places(**more):
+            drawn = self.draw(points, svg.Axis("x", ticks_at_values=True, **more))
+            drawn = drawn.find(".//{http://www.w3.org/2000/svg}polyline").get("points")
+            return [float(at.split(",")[0]) for at in drawn.split()]
+
+        self.assertEqual(places(), sorted(places()))
+        self.assertEqual(places(falls=True), sorted(places(falls=True), reverse=True))
+
+    def test_what_has_no_place_is_left_out(self):
+        points = [svg.Point("p", "s", 1, y) for y in (0, -1, float("nan"))]
+        self.assertIsNone(svg.lines("", "", svg.Axis(""), svg.Axis("", log=True), points))
+
+
+def ycsb_record(rate=1000.0, **others):
+    """A record of `thermocline bench ycsb`."""
+    record = {
+        "workload": "ycsb", "engine": "thermocline 0.1.0", "mix": "100/0", "skew": 1.0, "rows": 1000,
+        "memory_limit_bytes": 504_000, "evicts": True, "block_bytes": 65536, "merge": "tuple", "transactions": 10_000,
+        "transactions_per_s": rate, "p99_us": 2500.0,
+        "eviction": {"reads": 100, "read_bytes": 409_600, "returned_rows": 100, "held_us_max": 250},
+        "timeline": [
+            {"seconds": 0.1 * count, "transactions": 100, "evicted_rows": 64 * (count == 2)} for count in range(1, 4)
+        ],
+    }
+    return record | others
+
+
+class FiguresTest(unittest.TestCase):
+    def draw(self, records):
+        """Titles of panels and names of series by figure."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+            paths = oltp_figures.draw(oltp_figures.read([folder]), folder / "figures")
+            texts = ".//{http://www.w3.org/2000/svg}text"
+            return {path.stem: [text.text for text in xml.parse(path).findall(texts)] for path in paths}
+
+    def test_each_figure_has_what_varies(self):
+        records = [
+            ycsb_record(block_bytes=block, merge=merge, skew=skew)
+            for block in (4096, 65536) for merge in ("tuple", "block") for skew in (0.5, 1.0)
+        ]
+        records += [ycsb_record(skew=skew, victims="chain", chain_sampling=0.01) for skew in (0.5, 1.0)]
+        records += [ycsb_record(row_bytes=100)]
+        tpcc = {"workload": "tpcc", "mix": "local", "skew": None, "rows": None}
+        records += [ycsb_record(**tpcc, warehouses=count) for count in (4, 8)]
+        drawn = self.draw(records)
+        self.assertEqual(set(drawn), set(oltp_figures.FIGURES))
+        self.assertIn("100/0, data 2.0 × memory", drawn["figure-6"])
+        self.assertIn("blocks of 64 KiB, tuple merge, rows of 1008 bytes, victims sampled", drawn["figure-6"])
+        for name, words in {
+            "figure-8": ["tuple merge", "block merge", "100/0, data 2.0 × memory, 4 KiB"],
+            "figure-9a": ["4 KiB", "64 KiB", "skew 0.5"],
+            "figure-9b": ["100", "1008"],
+            "figure-10": ["sampled", "chain, 1% sampled"],
+            "figure-11a": ["milliseconds", "block merge"],
+            "figure-12": ["tpcc local", "ycsb 100/0, data 2.0 × memory, skew 0.5"],
+        }.items():
+            for word in words:
+                self.assertIn(word, drawn[name], name)
+
+    def test_what_does_not_vary_has_no_figure(self):
+        self.assertEqual(set(self.draw([ycsb_record()])), {"figure-12", "misses"})
+        self.assertEqual(self.draw([]), {})
+
+    def test_systems_are_files_of_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            for name in ("mariadb", "mariadb-memcached"):
+                (folder / f"{name}.jsonl").write_text(json.dumps(ycsb_record(engine="mariadb 10.11")) + "\n")
+            (folder / "run.json").write_text("{}")
+            systems = sorted(record["system"] for record in oltp_figures.read([folder]))
+        self.assertEqual(systems, ["mariadb", "mariadb-memcached"])
+
+    def test_a_long_timeline_is_drawn_in_pieces(self):
+        moments = [{"seconds": count / 10, "transactions": 7, "evicted_rows": 0} for count in range(1, 601)]
+        pieces, evicted = oltp_figures.timeline({"timeline": moments})
+        self.assertEqual((len(pieces), evicted), (150, []))
+        for _, rate in pieces:
+            self.assertAlmostEqual(rate, 70)
+
+
+class SweepTest(unittest.TestCase):
+    FLAGS = {"--block-size", "--merge", "--row-size", "--victims", "--chain-sampling"}
+
+    def arguments(self, *words):
+        return oltp_sweep.arguments([*words, "--out", "out"])
+
+    def test_quick_has_other_defaults(self):
+        full, quick = self.arguments(), self.arguments("--quick", "--seconds", "3")
+        self.assertEqual((full.memory_limit, full.in_flight, len(full.blocks)), (1 << 30, 512, 5))
+        self.assertEqual((quick.memory_limit, quick.seconds, quick.blocks), (32 << 20, 3, [16384, 65536]))
+
+    def test_arguments(self):
+        given = self.arguments("--block-sizes", "4KiB,1MiB", "--merge", "block", "--victims", "chain:0.5,sampled")
+        self.assertEqual((given.blocks, given.merge), ([4096, 1 << 20], ["block"]))
+        self.assertEqual(given.victims, ["chain:0.5", "sampled"])
+        for wrong in ("", "lru", "chain:0", "chain:0.0", "chain:2", "sampled:0.1"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                oltp_sweep.victims(wrong)
+        for wrong in ("0", "-1", "nan", "x"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                oltp_sweep.times(wrong)
+
+    def test_only_flags_of_the_bench_are_given(self):
+        every, left_out = oltp_sweep.combinations([4096], [100], ["tuple"], ["sampled", "chain:0.01"], self.FLAGS)
+        self.assertEqual(left_out, [])
+        words = "--block-size 4096 --merge tuple --row-size 100 --victims chain --chain-sampling 0.01"
+        self.assertEqual(" ".join(map(str, every[1].arguments())), words)
+        flags = oltp_sweep.flags_of("--block-size <N>\n  --merge <M> [default: tuple]\n")
+        [one], left_out = oltp_sweep.combinations([4096], [100, 200], ["tuple"], ["sampled", "chain"], flags)
+        self.assertEqual(one.arguments(), ["--block-size", 4096, "--merge", "tuple"])
+        self.assertEqual(len(left_out), 2)
+
+    def test_names_are_of_one_combination_each(self):
+        every, _ = oltp_sweep.combinations(
+            [4096, 65536], [100, 1000], ["tuple", "block"], ["sampled", "chain", "chain:0.01", "chain:1"], self.FLAGS
+        )
+        self.assertEqual(len({each.name() for each in every}), 32)
+
+    def test_all_tables_have_the_same_bytes(self):
+        rows = [oltp_sweep.Combination(4096, size, "tuple", None).rows(1e6, 5000) for size in (100, 1000, None)]
+        self.assertEqual(rows, [5000, 1000, 992])
+
+    def test_the_fastest_is_bold(self):
+        records = [
+            oltp_sweep.Combination(4096, None, merge, "chain:0.01").complete(ycsb_record(rate, merge=merge))
+            for merge, rate in (("tuple", 2000.0), ("block", 1000.0))
+        ]
+        [_, _, block, tuple_] = oltp_sweep.table(records)
+        self.assertIn("| 1008 | 100/0 | 1 | 64 KiB | block | chain, 1% sampled | 1,000 | 2.5 |", block)
+        self.assertIn("| tuple | chain, 1% sampled | **2,000** | 2.5 |", tuple_)
+        self.assertTrue(tuple_.endswith("| 4,096 |"))
 
 
 class TimeoutTest(unittest.TestCase):

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::mariadb::MariaDb;
@@ -15,11 +15,14 @@ pub struct Arguments {
     #[arg(long)]
     pub peer: PeerName,
     /// Unix socket of the database; for PostgreSQL, the directory of its socket
-    #[arg(long, value_name = "PATH", required_unless_present = "port")]
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["port", "directory"])]
     pub socket: Option<PathBuf>,
     /// TCP port of 127.0.0.1, or the number in the name of PostgreSQL's socket
     #[arg(long)]
     pub port: Option<u16>,
+    /// Directory of the database, for rocksdb and rocksdb-row-cache
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
     /// User of the database
     #[arg(long, default_value = "root")]
     pub user: String,
@@ -56,7 +59,7 @@ pub struct Arguments {
     /// Create the table, insert its rows and fill memcached first
     #[arg(long)]
     pub load: bool,
-    /// Memory limit of the servers in bytes, for the records
+    /// Memory limit of the servers in bytes, for the records; that of RocksDB itself
     #[arg(long, default_value_t = 0)]
     pub memory_limit_bytes: u64,
     /// Process of a server whose resident memory is recorded; may be repeated
@@ -79,6 +82,12 @@ pub enum PeerName {
     /// PostgreSQL.
     #[value(name = "postgresql")]
     PostgreSql,
+    /// RocksDB in this process.
+    #[value(name = "rocksdb")]
+    RocksDb,
+    /// RocksDB whose row cache has most of the memory.
+    #[value(name = "rocksdb-row-cache")]
+    RocksDbRowCache,
 }
 
 impl Arguments {
@@ -100,7 +109,26 @@ impl Arguments {
                 let socket = self.socket.clone();
                 Ok(Box::new(PostgreSql::new(socket, self.port, &self.user, &self.database)))
             }
+            PeerName::RocksDb | PeerName::RocksDbRowCache => {
+                self.embedded(self.directory.as_deref().ok_or("--directory is missing")?)
+            }
         }
+    }
+
+    #[cfg(feature = "rocksdb")]
+    fn embedded(&self, directory: &Path) -> Result<Box<dyn Peer>, Failure> {
+        let has_row_cache = self.peer == PeerName::RocksDbRowCache;
+        Ok(Box::new(crate::rocksdb::RocksDb::open(directory, self.memory_limit_bytes, has_row_cache, self.load)?))
+    }
+
+    #[cfg(not(feature = "rocksdb"))]
+    fn embedded(&self, _: &Path) -> Result<Box<dyn Peer>, Failure> {
+        Err("this program was built without the feature rocksdb".into())
+    }
+
+    /// Whether the database is in this process.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.peer, PeerName::RocksDb | PeerName::RocksDbRowCache)
     }
 
     /// Time that is not counted.

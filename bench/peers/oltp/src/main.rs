@@ -2,12 +2,12 @@
 //! each of many connections.
 //!
 //! ```text
-//! YcsbCalls --Call--> drive: one thread a connection --Connection--> MariaDB, PostgreSQL, memcached
+//! YcsbCalls --Call--> drive: one thread a connection --Connection--> MariaDB, PostgreSQL, memcached, RocksDB
 //!                       |
 //!                       +--> Measured --> TransactionRecord, a line of JSON
 //! ```
 //!
-//! `bench/peers/oltp.py` starts the servers.
+//! `bench/peers/oltp.py` starts the servers. RocksDB is a library, of the feature `rocksdb`.
 
 mod arguments;
 mod drive;
@@ -17,6 +17,8 @@ mod memcached;
 mod peer;
 mod postgresql;
 mod record;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 
 #[allow(
     dead_code,

@@ -38,7 +38,7 @@ pub fn record(
         skew: Some(skew.exponent),
         data_bytes,
         memory_limit_bytes: arguments.memory_limit_bytes,
-        procedures: "sql".to_owned(),
+        procedures: if arguments.is_embedded() { "rust" } else { "sql" }.to_owned(),
         log: true,
         synchronous_commit: true,
         clients: arguments.connections,
@@ -47,9 +47,11 @@ pub fn record(
         scrambled: Some(skew.scrambled),
         ..TransactionRecord::default()
     };
+    let own = [std::process::id()];
+    let processes = if arguments.is_embedded() { own.as_slice() } else { &arguments.server };
     let has_cache = arguments.peer == PeerName::MariaDbMemcached && driven.reads > 0;
     PeerRecord {
-        record: TransactionRecord { rss_max_bytes: resident(&arguments.server), ..record.with(&driven.measured) },
+        record: TransactionRecord { rss_max_bytes: resident(processes), ..record.with(&driven.measured) },
         cache_hits_share: has_cache.then(|| driven.hits as f64 / driven.reads as f64),
     }
 }
