@@ -14,7 +14,7 @@ use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 use thermocline_workloads::oltp::{Call, Calls, DriveOptions, Language, Measured, drive};
 use thermocline_workloads::tpcc::{self, Condition, Remote, Scale, Terminal, Transaction};
-use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
+use thermocline_workloads::ycsb::{self, FIELD_BYTES, Mix, Skew, YcsbCalls};
 
 fn open(disk: Arc<dyn Disk>, partitions: u16, procedures: Vec<Registration>) -> RowEngine {
     RowEngine::open(disk, Settings { partitions, seed: 1, procedures, ..Settings::default() }).unwrap()
@@ -301,17 +301,18 @@ fn ycsb_runs_in_every_language() {
     const ROWS: u64 = 500;
     for (language, partitions) in [(Language::Rust, 1), (Language::Rust, 2), (Language::Sql, 2), (Language::Lua, 2)] {
         let database = open(memory(), partitions, ycsb::registrations(language).unwrap());
-        ycsb::define(&mut database.session(), language).unwrap();
-        ycsb::load(&database, ROWS, 3).unwrap();
+        ycsb::define(&mut database.session(), FIELD_BYTES, language).unwrap();
+        ycsb::load(&database, ROWS, FIELD_BYTES, 3).unwrap();
         let mut session = database.session();
         let loaded = rows(&mut session, "SELECT * FROM usertable ORDER BY ycsb_key");
         assert_eq!(loaded.len(), 500);
         for (key, row) in (0..).zip(loaded.iter()) {
-            assert!(row.map(ValueRef::to_value).eq(ycsb::row(key)), "row {key}");
+            assert!(row.map(ValueRef::to_value).eq(ycsb::row(key, FIELD_BYTES)), "row {key}");
         }
         let skew = Skew { exponent: 1.0, scrambled: true };
-        let clients =
-            (0..2).map(|seed| Box::new(YcsbCalls::new(ROWS, skew, Mix::A, language, seed)) as Box<dyn Calls>).collect();
+        let clients = (0..2)
+            .map(|seed| Box::new(YcsbCalls::new((ROWS, FIELD_BYTES), skew, Mix::A, language, seed)) as Box<dyn Calls>)
+            .collect();
         let names = ycsb::procedures(language);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let measured = drive(&database, &names, clients, brief()).unwrap();
@@ -333,8 +334,8 @@ fn ycsb_runs_in_every_language() {
 fn an_update_changes_one_field_of_one_row() {
     for language in [Language::Rust, Language::Sql, Language::Lua] {
         let database = open(memory(), 2, ycsb::registrations(language).unwrap());
-        ycsb::define(&mut database.session(), language).unwrap();
-        ycsb::load(&database, 10, 1).unwrap();
+        ycsb::define(&mut database.session(), FIELD_BYTES, language).unwrap();
+        ycsb::load(&database, 10, FIELD_BYTES, 1).unwrap();
         let mut session = database.session();
         let call = match language {
             Language::Sql => "CALL ycsb_update_3(7, 'new')",
@@ -342,7 +343,7 @@ fn an_update_changes_one_field_of_one_row() {
         };
         rows(&mut session, call);
         let row = rows(&mut session, "CALL ycsb_read(7)");
-        let mut expected = ycsb::row(7).split_off(1);
+        let mut expected = ycsb::row(7, FIELD_BYTES).split_off(1);
         expected[3] = "new".into();
         assert!(row.row(0).map(ValueRef::to_value).eq(expected));
         assert_eq!(
@@ -351,7 +352,7 @@ fn an_update_changes_one_field_of_one_row() {
         );
     }
     let database = open(memory(), 1, ycsb::registrations(Language::Rust).unwrap());
-    ycsb::define(&mut database.session(), Language::Rust).unwrap();
+    ycsb::define(&mut database.session(), FIELD_BYTES, Language::Rust).unwrap();
     let error = database.session().execute("CALL ycsb_update(7, 'new', 10)", &[]).unwrap_err();
     assert!(error.to_string().contains("fields are 0 to 9"), "{error}");
 }

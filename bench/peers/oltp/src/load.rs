@@ -1,7 +1,7 @@
 //! Parallel load of the table.
 
 use crate::peer::{Failure, Peer};
-use crate::ycsb::row;
+use crate::ycsb::{FIELD_BYTES, row};
 
 /// Connections of a load, at most: more of them do not help on a few cores.
 const CONNECTIONS_MAX: usize = 8;
@@ -25,7 +25,7 @@ pub fn load(peer: &dyn Peer, rows: u64, connections: usize) -> Result<(), Failur
                 let mut loader = peer.loader()?;
                 let mut pending = Vec::with_capacity(ROWS_OF_STATEMENT);
                 for key in keys {
-                    pending.push(row(key));
+                    pending.push(row(key, FIELD_BYTES));
                     if pending.len() == ROWS_OF_STATEMENT {
                         loader.insert(&pending)?;
                         pending.clear();

@@ -94,7 +94,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         for exponent in &arguments.skew {
             let skew = Skew { exponent: *exponent, scrambled: !arguments.unscrambled };
             // The seeds of `thermocline bench ycsb`. In SQL, a call's procedure is the number of its statement.
-            let calls = |number| YcsbCalls::new(arguments.rows, skew, *mix, Language::Sql, number);
+            let calls = |number| YcsbCalls::new((arguments.rows, ycsb::FIELD_BYTES), skew, *mix, Language::Sql, number);
             let clients = (0..arguments.connections as u64).map(|number| Box::new(calls(number)) as Box<dyn Calls>);
             let data_bytes = peer.data_bytes()?;
             let driven = drive(&*peer, clients.collect(), arguments.warm_up(), arguments.timed())?;

@@ -71,7 +71,7 @@ impl Peer for Cached {
         // The hottest, which were drawn first, last: memcached evicts the oldest if there are too many.
         for key in keys.into_iter().rev() {
             fields.clear();
-            for value in row(key.cast_unsigned()) {
+            for value in row(key.cast_unsigned(), FIELD_BYTES) {
                 if let Value::Text(text) = value {
                     fields.extend_from_slice(text.as_bytes());
                 }

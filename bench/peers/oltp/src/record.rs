@@ -10,7 +10,7 @@ use crate::arguments::{Arguments, PeerName};
 use crate::drive::Driven;
 use crate::oltp::TransactionRecord;
 use crate::peer::Failure;
-use crate::ycsb::{Mix, Skew};
+use crate::ycsb::{FIELD_BYTES, Mix, Skew, row_bytes};
 
 /// A record, and what only peers have.
 #[derive(Debug, Serialize)]
@@ -44,6 +44,7 @@ pub fn record(
         clients: arguments.connections,
         in_flight: 1,
         rows: Some(arguments.rows),
+        row_bytes: Some(row_bytes(FIELD_BYTES)),
         scrambled: Some(skew.scrambled),
         ..TransactionRecord::default()
     };

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_row_is_its_fields() {
-        let (key, bytes) = stored(&row(7)).unwrap();
+        let (key, bytes) = stored(&row(7, FIELD_BYTES)).unwrap();
         assert_eq!((key, bytes.len()), (7, FIELDS * FIELD_BYTES));
         assert!(stored(&[]).is_err());
         assert!(stored(&[Value::Int(1), Value::from("short")]).is_err());
@@ -230,10 +230,10 @@ mod tests {
         // Below target/: a file system without direct I/O, such as tmpfs, does not do.
         let directory = std::env::current_exe().unwrap().with_extension("rocksdb");
         let _ = std::fs::remove_dir_all(&directory);
-        let (_, before) = stored(&row(5)).unwrap();
+        let (_, before) = stored(&row(5, FIELD_BYTES)).unwrap();
         {
             let peer = RocksDb::open(&directory, 16 << 20, true, true).unwrap();
-            peer.loader().unwrap().insert(&[row(5), row(6)]).unwrap();
+            peer.loader().unwrap().insert(&[row(5, FIELD_BYTES), row(6, FIELD_BYTES)]).unwrap();
             peer.settle().unwrap();
             assert!(peer.data_bytes().unwrap() > 2000);
             assert!(peer.engine().unwrap().starts_with("rocksdb "));

@@ -45,6 +45,8 @@ pub struct TransactionRecord {
     pub refused: u64,
     /// Rows of the table; `null` for TPC-C.
     pub rows: Option<u64>,
+    /// Bytes of a row; `null` for TPC-C.
+    pub row_bytes: Option<usize>,
     /// Whether the hot keys are spread out; `null` for TPC-C.
     pub scrambled: Option<bool>,
     /// `null` for YCSB.

@@ -7,7 +7,7 @@ use super::keys::{KeyChooser, Skew};
 use super::load::text;
 use super::mix::Mix;
 use super::procedures::{READ, UPDATE};
-use super::schema::{FIELD_BYTES, FIELDS};
+use super::schema::FIELDS;
 use crate::oltp::{Call, Calls, Language};
 
 /// Number of texts that updates write; making one takes longer than the update.
@@ -21,14 +21,15 @@ pub struct YcsbCalls {
     language: Language,
     random: Random,
     texts: String,
+    field_bytes: usize,
 }
 
 impl YcsbCalls {
-    /// A client over a table of this many rows; clients with different seeds are independent.
-    pub fn new(rows: u64, skew: Skew, mix: Mix, language: Language, seed: u64) -> Self {
+    /// A client over a table of this many rows, with columns of this many bytes; clients with different seeds are independent.
+    pub fn new((rows, field_bytes): (u64, usize), skew: Skew, mix: Mix, language: Language, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let texts = (0..TEXTS).map(|_| text(&mut random)).collect();
-        Self { keys: KeyChooser::new(rows, skew), mix, language, random, texts }
+        let texts = (0..TEXTS).map(|_| text(&mut random, field_bytes)).collect();
+        Self { keys: KeyChooser::new(rows, skew), mix, language, random, texts, field_bytes }
     }
 }
 
@@ -39,8 +40,8 @@ impl Calls for YcsbCalls {
             return Call { procedure: READ, arguments: [key].into() };
         }
         let field = self.random.index(FIELDS);
-        let from = self.random.index(self.texts.len() - FIELD_BYTES);
-        let value = Value::from(self.texts.get(from..from + FIELD_BYTES).unwrap_or_default());
+        let from = self.random.index(self.texts.len() - self.field_bytes);
+        let value = Value::from(self.texts.get(from..from + self.field_bytes).unwrap_or_default());
         match self.language {
             Language::Sql => Call { procedure: UPDATE + field, arguments: [key, value].into() },
             Language::Rust | Language::Lua => {

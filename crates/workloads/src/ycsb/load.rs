@@ -5,14 +5,14 @@ use thermocline_transactions::random::Random;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
 
-use super::schema::{FIELD_BYTES, FIELDS, TABLE};
+use super::schema::{FIELDS, TABLE};
 use crate::oltp::Inserts;
 
-/// Inserts rows with keys 0 to `rows - 1`, with this many threads. The rows do not depend on their number.
+/// Inserts rows with keys 0 to `rows - 1`, with this many bytes in each column, with this many threads. The rows do not depend on their number.
 ///
 /// # Errors
 /// If the table does not exist, a key exists already, or memory is full.
-pub fn load(database: &RowEngine, rows: u64, threads: usize) -> Result<()> {
+pub fn load(database: &RowEngine, rows: u64, field_bytes: usize, threads: usize) -> Result<()> {
     let places: Vec<String> = (1..=FIELDS + 1).map(|number| format!("${number}")).collect();
     let insert = database.prepare(&format!("INSERT INTO {TABLE} VALUES ({})", places.join(", ")))?;
     let threads = threads.max(1) as u64;
@@ -25,7 +25,7 @@ pub fn load(database: &RowEngine, rows: u64, threads: usize) -> Result<()> {
             parts.push(scope.spawn(move || {
                 let mut inserts = Inserts::new(database);
                 for key in keys {
-                    inserts.put(insert, row(key))?;
+                    inserts.put(insert, row(key, field_bytes))?;
                 }
                 inserts.finish()
             }));
@@ -37,16 +37,16 @@ pub fn load(database: &RowEngine, rows: u64, threads: usize) -> Result<()> {
 }
 
 /// The row with this key as loaded.
-pub fn row(key: u64) -> Vec<Value> {
+pub fn row(key: u64, field_bytes: usize) -> Vec<Value> {
     let mut random = Random::new(key ^ 0x5943_5342);
-    let fields = (0..FIELDS).map(|_| Value::from(text(&mut random)));
+    let fields = (0..FIELDS).map(|_| Value::from(text(&mut random, field_bytes)));
     std::iter::once(Value::Int(key.cast_signed())).chain(fields).collect()
 }
 
 /// Letters for one column.
-pub(super) fn text(random: &mut Random) -> String {
-    let mut text = String::with_capacity(FIELD_BYTES + 12);
-    while text.len() < FIELD_BYTES {
+pub(super) fn text(random: &mut Random, bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 12);
+    while text.len() < bytes {
         let mut bits = random.next();
         // Twelve letters of five bits each.
         for _ in 0..12 {
@@ -54,6 +54,6 @@ pub(super) fn text(random: &mut Random) -> String {
             bits >>= 5;
         }
     }
-    text.truncate(FIELD_BYTES);
+    text.truncate(bytes);
     text
 }

@@ -12,8 +12,8 @@
 //!
 //! let settings = Settings { procedures: ycsb::registrations(Language::Rust)?, ..Settings::default() };
 //! let database = RowEngine::in_memory(settings)?;
-//! ycsb::define(&mut database.session(), Language::Rust)?;
-//! ycsb::load(&database, 100, 1)?;
+//! ycsb::define(&mut database.session(), ycsb::FIELD_BYTES, Language::Rust)?;
+//! ycsb::load(&database, 100, ycsb::FIELD_BYTES, 1)?;
 //! let row = database.session().execute("CALL ycsb_read($1)", &[Value::Int(7)])?;
 //! assert_eq!(row.rows.width(), ycsb::FIELDS);
 //! # Ok::<(), thermocline_transactions::Error>(())
@@ -34,5 +34,5 @@ pub use keys::{KeyChooser, Skew};
 pub use load::{load, row};
 pub use mix::Mix;
 pub use procedures::{procedures, registrations};
-pub use schema::{FIELD_BYTES, FIELDS, TABLE, define};
+pub use schema::{FIELD_BYTES, FIELDS, TABLE, define, field_bytes, row_bytes};
 pub use zipf::Zipf;

@@ -52,7 +52,7 @@ pub(super) fn definitions(language: Language) -> Vec<String> {
         Language::Sql => {
             let updates = (0..FIELDS).map(|field| {
                 let statement = format!("UPDATE {TABLE} SET field{field} = $2 WHERE ycsb_key = $1");
-                let head = format!("ycsb_update_{field}(key BIGINT, value VARCHAR(100)) PARTITION ON (key)");
+                let head = format!("ycsb_update_{field}(key BIGINT, value VARCHAR) PARTITION ON (key)");
                 format!("CREATE PROCEDURE {head} LANGUAGE sql AS $${statement}$$")
             });
             let read = format!("CREATE PROCEDURE {READ_HEAD} LANGUAGE sql AS $${read}$$");
@@ -62,7 +62,7 @@ pub(super) fn definitions(language: Language) -> Vec<String> {
 }
 
 const READ_HEAD: &str = "ycsb_read(key BIGINT) PARTITION ON (key)";
-const UPDATE_HEAD: &str = "ycsb_update(key BIGINT, value VARCHAR(100), field INTEGER) PARTITION ON (key)";
+const UPDATE_HEAD: &str = "ycsb_update(key BIGINT, value VARCHAR, field INTEGER) PARTITION ON (key)";
 
 fn read() -> String {
     let fields: Vec<String> = (0..FIELDS).map(|number| format!("field{number}")).collect();

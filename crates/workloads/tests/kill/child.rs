@@ -56,9 +56,9 @@ pub fn open(directory: &Path, languages: Languages, progress: &mut dyn FnMut(&Pr
 /// Makes the tables of both workloads, and fills them.
 pub fn load(database: &RowEngine, languages: Languages) -> Result<()> {
     let mut session = database.session();
-    ycsb::define(&mut session, languages.ycsb)?;
+    ycsb::define(&mut session, ycsb::FIELD_BYTES, languages.ycsb)?;
     tpcc::define(&mut session, languages.tpcc)?;
-    ycsb::load(database, rows(), 2)?;
+    ycsb::load(database, rows(), ycsb::FIELD_BYTES, 2)?;
     tpcc::load(database, SCALE, 2)
 }
 

@@ -78,7 +78,7 @@ pub fn calls(client: usize, process: u64, languages: Languages) -> Box<dyn Calls
         Workload::Ycsb => {
             let skew = Skew { exponent: 1.0, scrambled: true };
             let seed = process * CLIENTS as u64 + client as u64;
-            let calls = YcsbCalls::new(rows(), skew, Mix::A, languages.ycsb, seed);
+            let calls = YcsbCalls::new((rows(), ycsb::FIELD_BYTES), skew, Mix::A, languages.ycsb, seed);
             Box::new(Stamped { calls, process, client, number: 0 })
         }
         Workload::Tpcc => Box::new(Terminal::new(SCALE, Remote::Standard, process, client as u64)),

@@ -148,7 +148,7 @@ fn last_update(ran: &Ran) -> (usize, i64, i64, &str) {
 
 /// A value as loaded.
 fn loaded_value(key: i64, field: i64) -> String {
-    ycsb::row(key.cast_unsigned())[field as usize + 1].to_string()
+    ycsb::row(key.cast_unsigned(), ycsb::FIELD_BYTES)[field as usize + 1].to_string()
 }
 
 #[test]

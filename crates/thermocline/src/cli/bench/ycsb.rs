@@ -1,6 +1,7 @@
 //! `thermocline bench ycsb`: point reads and updates of 1 KB rows over skewed keys.
 
 use datafusion::common::{Result, exec_err};
+use thermocline_pushdown::units::{parse_size, size_within};
 use thermocline_workloads::oltp::{Calls, Language, Scan, TransactionRecord, drive, scanning};
 use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
@@ -19,6 +20,9 @@ pub struct YcsbArgs {
     /// Rows of the table [default: 1000000, with --quick 20000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
+    /// Bytes of a row: a key of 8, and ten columns
+    #[arg(long, default_value = "1008", value_parser = parse_row_size)]
+    row_size: usize,
     /// Percentages of reads and updates, such as 90/10, or the core workloads A, B, C; comma separated
     #[arg(long, value_delimiter = ',', default_value = "50/50")]
     mix: Vec<Mix>,
@@ -37,6 +41,13 @@ pub struct YcsbArgs {
     scan: bool,
     #[command(flatten)]
     engine: EngineArgs,
+}
+
+/// Sizes of rows: from a byte in each column to what the engine takes.
+const ROW_BYTES: (u64, u64) = (18, 1 << 20);
+
+fn parse_row_size(text: &str) -> Result<usize, String> {
+    size_within(parse_size(text)?, ROW_BYTES, text).map(|bytes| bytes as usize)
 }
 
 fn parse_exponent(text: &str) -> Result<f64, String> {
@@ -67,15 +78,16 @@ fn one_database(args: &YcsbArgs, language: Language, log: OnOff, partitions: u16
     let scratch = args.engine.database(partitions, log, ycsb::registrations(language).map_err(failed)?)?;
     let database = &scratch.database;
     let rows = args.rows.unwrap_or(if args.engine.quick { QUICK_ROWS } else { ROWS });
-    ycsb::define(&mut database.session(), language).map_err(failed)?;
-    ycsb::load(database, rows, partitions.into()).map_err(failed)?;
+    let field_bytes = ycsb::field_bytes(args.row_size);
+    ycsb::define(&mut database.session(), field_bytes, language).map_err(failed)?;
+    ycsb::load(database, rows, field_bytes, partitions.into()).map_err(failed)?;
     args.engine.settle(database, log)?;
     let procedures = ycsb::procedures(language);
     let procedures: Vec<&str> = procedures.iter().map(String::as_str).collect();
     for mix in &args.mix {
         for exponent in &args.skew {
             let skew = Skew { exponent: *exponent, scrambled: !args.unscrambled };
-            let client = |number| YcsbCalls::new(rows, skew, *mix, language, number);
+            let client = |number| YcsbCalls::new((rows, field_bytes), skew, *mix, language, number);
             let run = || {
                 let clients = (0..args.engine.clients(partitions) as u64)
                     .map(|number| Box::new(client(number)) as Box<dyn Calls>);
@@ -86,6 +98,7 @@ fn one_database(args: &YcsbArgs, language: Language, log: OnOff, partitions: u16
                 skew: Some(*exponent),
                 procedures: language.to_string(),
                 rows: Some(rows),
+                row_bytes: Some(ycsb::row_bytes(field_bytes)),
                 scrambled: Some(skew.scrambled),
                 ..args.engine.record("ycsb", database, partitions, log)
             };
