@@ -302,6 +302,11 @@ impl<const W: usize> Segment<W> {
 }
 
 impl<const W: usize> Building<W> {
+    /// Bytes that building this many chunks takes.
+    pub const fn bytes_of(chunks: usize) -> usize {
+        Segment::<W>::bytes_of(chunks) + chunks
+    }
+
     /// An empty table.
     pub fn new(chunks: usize) -> Self {
         Self { segment: Segment::new(chunks), used: vec![0; chunks] }

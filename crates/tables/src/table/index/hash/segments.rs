@@ -143,7 +143,7 @@ impl<const W: usize> Segments<W> {
         let Some(segment) = self.list.get(number) else { return Ok(()) };
         let chunks = self.chunks(number, segment.len() + 1).max(segment.chunks() + 1);
         let Some(segment) = self.list.get_mut(number) else { return Ok(()) };
-        growth.check(budget, Segment::<W>::bytes_of(chunks))?;
+        growth.check(budget, Building::<W>::bytes_of(chunks))?;
         let before = segment.bytes();
         segment.rebuild(chunks, hasher);
         let after = segment.bytes();
@@ -167,7 +167,7 @@ impl<const W: usize> Segments<W> {
             return Ok(());
         };
         let chunks = Segment::<W>::chunks_for(old.len() + old.len() / self.step as usize) + 2;
-        if growth.check(budget, Segment::<W>::bytes_of(chunks) + old.len() * size_of::<u64>() + listed).is_err() {
+        if growth.check(budget, Building::<W>::bytes_of(chunks) + old.len() * size_of::<u64>() + listed).is_err() {
             return Ok(());
         }
         let hashes: Vec<u64> = old.entries().map(|entry| hasher(&entry.key)).collect();
@@ -187,6 +187,9 @@ impl<const W: usize> Segments<W> {
     /// of one segment are between those of another, so that not all are full at the same time.
     fn chunks(&self, number: usize, entries: usize) -> usize {
         const ONE: u64 = 1 << 16;
+        if entries == 0 {
+            return 0;
+        }
         // Multiples of the golden ratio are spread evenly.
         let part = (number as u32).wrapping_mul(0x9E37_79B9) >> 16;
         let mut size = (ONE + u64::from(part) / self.step) * SIZE_MIN;
