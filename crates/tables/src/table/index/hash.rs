@@ -1,249 +1,32 @@
-//! Hash maps from keys to row numbers, for hash indexes, in segments that split.
+//! Hash maps from keys to row numbers, for hash indexes.
+
+mod segment;
+mod segments;
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table};
+use segment::Entry;
+use segments::{Segments, Staged};
 
 use super::fill::Unfilled;
 use crate::table::budget::{Budget, Full, Growth};
 use crate::table::keys::{Keys, OfLookUps};
 use crate::table::slab::{Item, Slabs};
 
-/// Maximum buckets of a segment: a split moves about 14 000 entries, a quarter of a millisecond.
-const SEGMENT_BUCKETS: usize = 1 << 14;
-/// hashbrown fills seven eighths of its buckets.
-const SEGMENT_ENTRIES: usize = SEGMENT_BUCKETS / 8 * 7;
-/// Lowest of the hash bits that choose the segment. hashbrown takes the lowest bits for the bucket and the highest
-/// seven for the tag.
-const SEGMENT_SHIFT: u32 = 32;
-const DEPTH_MAX: u32 = 24;
+/// A segment grows by a sixth when it is full: 86 % of all slots are in use on average, and an entry is moved about eight
+/// times while its table grows.
+const STEP: u64 = 6;
+/// Where a move reads the key from slabs, a segment grows by half.
+const STEP_OF_SLABS: u64 = 2;
 
 /// Keys of fixed length beyond this are kept in slabs like those of variable length.
 const PACKED_BYTES_MAX: usize = 32;
-
-/// A key and a value without padding: 12 bytes for a key of 8.
-#[derive(Debug, Clone, Copy)]
-struct Entry<const W: usize> {
-    key: [u8; W],
-    value: [u8; 4],
-}
 
 /// Takes a key and its value.
 type Push<'p> = &'p mut dyn FnMut(&[u8], u32);
 /// Pushes all keys.
 type Each<'e> = &'e mut dyn FnMut(Push<'_>) -> Result<(), Unfilled>;
-
-/// Entries by hash, extendible: a directory of 2^depth places leads to segments, each a small hash table that is split
-/// in two when it is full. So a table of millions of rows never stops to rehash, and never needs the room of its old
-/// and new size together.
-#[derive(Debug)]
-struct Segments<const W: usize> {
-    directory: Vec<u32>,
-    depth: u32,
-    segments: Vec<Segment<W>>,
-    len: usize,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-struct Segment<const W: usize> {
-    table: HashTable<Entry<W>>,
-    /// Hash bits shared by all its entries.
-    depth: u32,
-}
-
-impl<const W: usize> Segments<W> {
-    fn new() -> Self {
-        Self {
-            directory: vec![0],
-            depth: 0,
-            segments: vec![Segment { table: HashTable::new(), depth: 0 }],
-            len: 0,
-            bytes: 0,
-        }
-    }
-
-    fn bits(hash: u64, depth: u32) -> usize {
-        (hash >> SEGMENT_SHIFT) as usize & ((1 << depth) - 1)
-    }
-
-    #[inline]
-    fn number(&self, hash: u64) -> usize {
-        self.directory.get(Self::bits(hash, self.depth)).map_or(0, |number| *number as usize)
-    }
-
-    #[inline]
-    fn get(&self, hash: u64, eq: impl Fn(&[u8; W]) -> bool) -> Option<u32> {
-        let segment = self.segments.get(self.number(hash))?;
-        segment.table.find(hash, |entry| eq(&entry.key)).map(|entry| u32::from_le_bytes(entry.value))
-    }
-
-    /// The entry most likely to have this hash, if there is one.
-    #[inline]
-    fn likely(&self, hash: u64) -> Option<&Entry<W>> {
-        self.segments.get(self.number(hash))?.table.iter_hash(hash).next()
-    }
-
-    fn set(&mut self, hash: u64, eq: impl Fn(&[u8; W]) -> bool, value: u32) {
-        let number = self.number(hash);
-        if let Some(segment) = self.segments.get_mut(number)
-            && let Some(entry) = segment.table.find_mut(hash, |entry| eq(&entry.key))
-        {
-            entry.value = value.to_le_bytes();
-        }
-    }
-
-    /// Makes room for one more entry with this hash.
-    fn reserve(
-        &mut self,
-        hash: u64,
-        hasher: impl Fn(&[u8; W]) -> u64,
-        budget: &Budget,
-        growth: Growth,
-    ) -> Result<(), Full> {
-        loop {
-            let number = self.number(hash);
-            let Some(segment) = self.segments.get_mut(number) else { return Ok(()) };
-            if segment.table.len() < segment.table.capacity() {
-                return Ok(());
-            }
-            let before = segment.table.allocation_size();
-            if segment.table.len() < SEGMENT_ENTRIES || segment.depth >= DEPTH_MAX {
-                growth.check(budget, before + 16 * (W + 5))?;
-                segment.table.reserve(1, |entry| hasher(&entry.key));
-                let after = segment.table.allocation_size();
-                self.bytes = self.bytes + after - before;
-                budget.resize(before, after);
-                return Ok(());
-            }
-            growth.check(budget, before + self.directory.len() * 4)?;
-            self.split(number, &hasher, budget);
-        }
-    }
-
-    fn split(&mut self, number: usize, hasher: impl Fn(&[u8; W]) -> u64, budget: &Budget) {
-        let directory = self.directory.capacity() * 4;
-        let Some(segment) = self.segments.get_mut(number) else { return };
-        let before = segment.table.allocation_size();
-        let depth = segment.depth;
-        let mut halves = [HashTable::with_capacity(SEGMENT_ENTRIES), HashTable::with_capacity(SEGMENT_ENTRIES)];
-        for entry in segment.table.drain() {
-            let hash = hasher(&entry.key);
-            let [low, high] = &mut halves;
-            let half = if Self::bits(hash, depth + 1) >> depth == 0 { low } else { high };
-            half.insert_unique(hash, entry, |entry| hasher(&entry.key));
-        }
-        let [low, high] = halves;
-        let after = low.allocation_size() + high.allocation_size();
-        *segment = Segment { table: low, depth: depth + 1 };
-        let new = self.segments.len() as u32;
-        self.segments.push(Segment { table: high, depth: depth + 1 });
-        if depth == self.depth {
-            self.directory.extend_from_within(..);
-            self.depth += 1;
-        }
-        for (place, segment) in self.directory.iter_mut().enumerate() {
-            if *segment as usize == number && place >> depth & 1 == 1 {
-                *segment = new;
-            }
-        }
-        let after = after + self.directory.capacity() * 4;
-        self.bytes = self.bytes + after - before - directory;
-        budget.resize(before + directory, after);
-    }
-
-    /// Enough segments for this many entries, with a list to gather the entries of each.
-    fn stage(count: usize) -> (u32, Vec<Vec<Entry<W>>>) {
-        // Segments differ in their number of entries by about a hundredth.
-        let fit = |depth: &u32| count >> depth <= SEGMENT_ENTRIES - SEGMENT_ENTRIES / 16;
-        let depth = (0..DEPTH_MAX).find(fit).unwrap_or(DEPTH_MAX);
-        let each = count >> depth;
-        (depth, (0..1 << depth).map(|_| Vec::with_capacity(each + each / 32 + 1)).collect())
-    }
-
-    /// Fills an empty table with the gathered entries, one segment after the other, and returns the entries whose key
-    /// is already there.
-    fn fill(
-        &mut self,
-        (depth, staged): (u32, Vec<Vec<Entry<W>>>),
-        hasher: impl Fn(&[u8; W]) -> u64,
-        is_same: impl Fn(&[u8; W], &[u8; W]) -> bool,
-        budget: &Budget,
-    ) -> Result<Vec<Entry<W>>, Full> {
-        let allocated = |of: &Self| {
-            let tables: usize = of.segments.iter().map(|segment| segment.table.allocation_size()).sum();
-            of.directory.capacity() * 4 + tables
-        };
-        let before = allocated(self);
-        (self.directory, self.depth) = ((0..1 << depth).collect(), depth);
-        self.segments = Vec::with_capacity(staged.len());
-        let (mut again, mut beyond) = (Vec::new(), Vec::new());
-        for entries in staged {
-            let mut table = HashTable::with_capacity(entries.len().min(SEGMENT_ENTRIES));
-            for entry in entries {
-                let hash = hasher(&entry.key);
-                if table.len() == table.capacity() {
-                    beyond.push(entry);
-                    continue;
-                }
-                match table.entry(hash, |other: &Entry<W>| is_same(&other.key, &entry.key), |entry| hasher(&entry.key))
-                {
-                    hash_table::Entry::Occupied(_) => again.push(entry),
-                    hash_table::Entry::Vacant(place) => {
-                        place.insert(entry);
-                        self.len += 1;
-                    }
-                }
-            }
-            self.segments.push(Segment { table, depth });
-        }
-        let after = allocated(self);
-        self.bytes = self.bytes + after - before;
-        budget.resize(before, after);
-        for entry in beyond {
-            let hash = hasher(&entry.key);
-            if self.get(hash, |other| is_same(other, &entry.key)).is_some() {
-                again.push(entry);
-            } else {
-                self.reserve(hash, &hasher, budget, Growth::Forced)?;
-                self.insert(hash, entry, &hasher);
-            }
-        }
-        Ok(again)
-    }
-
-    /// Adds an entry whose key is absent and for which room was reserved.
-    fn insert(&mut self, hash: u64, entry: Entry<W>, hasher: impl Fn(&[u8; W]) -> u64) {
-        let number = self.number(hash);
-        if let Some(segment) = self.segments.get_mut(number) {
-            segment.table.insert_unique(hash, entry, |entry| hasher(&entry.key));
-            self.len += 1;
-        }
-    }
-
-    fn remove(
-        &mut self,
-        hash: u64,
-        eq: impl Fn(&[u8; W]) -> bool,
-        hasher: impl Fn(&[u8; W]) -> u64,
-        budget: &Budget,
-    ) -> Option<[u8; W]> {
-        let number = self.number(hash);
-        let segment = self.segments.get_mut(number)?;
-        let entry = segment.table.find_entry(hash, |entry| eq(&entry.key)).ok()?.remove().0;
-        self.len -= 1;
-        let (len, capacity) = (segment.table.len(), segment.table.capacity());
-        if capacity > 64 && len < capacity / 8 {
-            let before = segment.table.allocation_size();
-            segment.table.shrink_to(len * 2, |entry| hasher(&entry.key));
-            let after = segment.table.allocation_size();
-            self.bytes = self.bytes + after - before;
-            budget.resize(before, after);
-        }
-        Some(entry.key)
-    }
-}
 
 /// Map from keys to `u32` values. The width of keys is known when the index is created.
 ///
@@ -294,6 +77,22 @@ fn pad<const W: usize>(key: &[u8]) -> [u8; W] {
     padded
 }
 
+/// Hash of a padded key: of one or two integers where it has their size, which is faster than of bytes.
+#[inline]
+fn hash_of<const W: usize>(hasher: &FixedState, key: &[u8; W]) -> u64 {
+    let key = key.as_slice();
+    if let Ok(key) = key.try_into() {
+        return hasher.hash_one(u32::from_le_bytes(key));
+    }
+    if let Ok(key) = key.try_into() {
+        return hasher.hash_one(u64::from_le_bytes(key));
+    }
+    if let Ok(key) = key.try_into() {
+        return hasher.hash_one(u128::from_le_bytes(key));
+    }
+    hasher.hash_one(key)
+}
+
 fn key_of(item: &[u8; 8]) -> Item {
     Item::from_bits(u64::from_le_bytes(*item))
 }
@@ -303,25 +102,25 @@ impl HashMap {
     /// has no visible effect.
     pub fn new(longest: Option<usize>, seed: u64) -> Self {
         let entries = match longest {
-            Some(0..=4) => Entries::W4(Segments::new()),
-            Some(5..=8) => Entries::W8(Segments::new()),
-            Some(9..=12) => Entries::W12(Segments::new()),
-            Some(13..=16) => Entries::W16(Segments::new()),
-            Some(17..=24) => Entries::W24(Segments::new()),
-            Some(25..=PACKED_BYTES_MAX) => Entries::W32(Segments::new()),
-            _ => Entries::Slabs(Segments::new(), Slabs::new()),
+            Some(0..=4) => Entries::W4(Segments::new(STEP)),
+            Some(5..=8) => Entries::W8(Segments::new(STEP)),
+            Some(9..=12) => Entries::W12(Segments::new(STEP)),
+            Some(13..=16) => Entries::W16(Segments::new(STEP)),
+            Some(17..=24) => Entries::W24(Segments::new(STEP)),
+            Some(25..=PACKED_BYTES_MAX) => Entries::W32(Segments::new(STEP)),
+            _ => Entries::Slabs(Segments::new(STEP_OF_SLABS), Slabs::new()),
         };
         Self { hasher: FixedState::with_seed(seed), entries }
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        each!(&self.entries, segments => segments.len, (segments, _keys) => segments.len)
+        each!(&self.entries, segments => segments.len(), (segments, _keys) => segments.len())
     }
 
     /// Bytes of the tables and of keys in slabs.
     pub fn bytes(&self) -> usize {
-        each!(&self.entries, segments => segments.bytes, (segments, keys) => segments.bytes + keys.bytes())
+        each!(&self.entries, segments => segments.bytes(), (segments, keys) => segments.bytes() + keys.bytes())
     }
 
     /// The value of a key.
@@ -329,7 +128,7 @@ impl HashMap {
     pub fn get(&self, key: &[u8]) -> Option<u32> {
         fn packed<const W: usize>(hasher: &FixedState, segments: &Segments<W>, key: &[u8]) -> Option<u32> {
             let key = pad::<W>(key);
-            segments.get(hasher.hash_one(key), |other| *other == key)
+            segments.get(hash_of(hasher, &key), |other| *other == key)
         }
         each!(&self.entries, segments => packed(&self.hasher, segments, key), (segments, keys) => {
             segments.get(self.hasher.hash_one(key), |item| keys.get(key_of(item)) == Some(key))
@@ -348,7 +147,7 @@ impl HashMap {
             // Pushed one by one: `collect` would check the capacity at each.
             let mut hashed: OfLookUps<(u64, [u8; W])> = OfLookUps::new();
             for key in keys.iter().map(pad::<W>) {
-                hashed.push((hasher.hash_one(key), key));
+                hashed.push((hash_of(hasher, &key), key));
             }
             // The first entry whose tag matches: its address, computed from the tags alone.
             let mut entries: OfLookUps<Option<&Entry<W>>> = OfLookUps::new();
@@ -372,7 +171,7 @@ impl HashMap {
     pub fn set(&mut self, key: &[u8], value: u32) {
         fn packed<const W: usize>(hasher: &FixedState, segments: &mut Segments<W>, key: &[u8], value: u32) {
             let key = pad::<W>(key);
-            segments.set(hasher.hash_one(key), |other| *other == key, value);
+            segments.set(hash_of(hasher, &key), |other| *other == key, value);
         }
         each!(&mut self.entries, segments => packed(&self.hasher, segments, key, value), (segments, keys) => {
             segments.set(self.hasher.hash_one(key), |item| keys.get(key_of(item)) == Some(key), value);
@@ -389,9 +188,9 @@ impl HashMap {
             (budget, growth): (&Budget, Growth),
         ) -> Result<(), Full> {
             let key = pad::<W>(key);
-            let hash = hasher.hash_one(key);
-            segments.reserve(hash, |key| hasher.hash_one(key), budget, growth)?;
-            segments.insert(hash, Entry { key, value: value.to_le_bytes() }, |key| hasher.hash_one(key));
+            let hash = hash_of(hasher, &key);
+            segments.reserve(hash, |key| hash_of(hasher, key), budget, growth)?;
+            segments.insert(hash, Entry { key, value: value.to_le_bytes() });
             Ok(())
         }
         let hasher = &self.hasher;
@@ -403,7 +202,7 @@ impl HashMap {
                 bytes.copy_from_slice(key);
             }
             let entry = Entry { key: item.bits().to_le_bytes(), value: value.to_le_bytes() };
-            segments.insert(hash, entry, |item| hasher.hash_one(keys.get(key_of(item)).unwrap_or(&[])));
+            segments.insert(hash, entry);
             Ok(())
         })
     }
@@ -424,31 +223,27 @@ impl HashMap {
             each: Each<'_>,
             again: &mut dyn FnMut(&[u8], u32),
         ) -> Result<(), Unfilled> {
-            let (depth, mut staged) = Segments::<W>::stage(count);
+            let mut staged = Staged::new(count);
             each(&mut |key, value| {
                 let key = pad::<W>(key);
-                let number = Segments::<W>::bits(hasher.hash_one(key), depth);
-                if let Some(entries) = staged.get_mut(number) {
-                    entries.push(Entry { key, value: value.to_le_bytes() });
-                }
+                staged.push(hash_of(hasher, &key), Entry { key, value: value.to_le_bytes() });
             })?;
-            let twice =
-                segments.fill((depth, staged), |key| hasher.hash_one(key), |one, other| one == other, budget)?;
+            let twice = segments.fill(staged, |key| hash_of(hasher, key), |one, other| one == other, budget);
             twice.iter().for_each(|entry| again(&entry.key, u32::from_le_bytes(entry.value)));
             Ok(())
         }
         let hasher = &self.hasher;
         each!(&mut self.entries, segments => packed(hasher, segments, (count, budget), each, again), (segments, keys) => {
-            let (depth, mut staged) = Segments::stage(count);
+            let mut staged = Staged::new(count);
             let mut full = Ok(());
             each(&mut |key, value| {
-                let number = Segments::<8>::bits(hasher.hash_one(key), depth);
                 match keys.allocate(key.len(), budget, Growth::Forced) {
                     Ok(item) => {
-                        if let (Some(bytes), Some(entries)) = (keys.get_mut(item), staged.get_mut(number)) {
+                        if let Some(bytes) = keys.get_mut(item) {
                             bytes.copy_from_slice(key);
-                            entries.push(Entry { key: item.bits().to_le_bytes(), value: value.to_le_bytes() });
                         }
+                        let entry = Entry { key: item.bits().to_le_bytes(), value: value.to_le_bytes() };
+                        staged.push(hasher.hash_one(key), entry);
                     }
                     Err(error) => full = Err(error),
                 }
@@ -456,7 +251,7 @@ impl HashMap {
             full?;
             let text = |item: &[u8; 8]| keys.get(key_of(item)).unwrap_or(&[]);
             let hash = |item: &[u8; 8]| hasher.hash_one(text(item));
-            let twice = segments.fill((depth, staged), hash, |one, other| text(one) == text(other), budget)?;
+            let twice = segments.fill(staged, hash, |one, other| text(one) == text(other), budget);
             twice.iter().for_each(|entry| again(text(&entry.key), u32::from_le_bytes(entry.value)));
             twice.iter().for_each(|entry| keys.free(key_of(&entry.key), budget));
             Ok(())
@@ -467,7 +262,7 @@ impl HashMap {
     pub fn remove(&mut self, key: &[u8], budget: &Budget) {
         fn packed<const W: usize>(hasher: &FixedState, segments: &mut Segments<W>, key: &[u8], budget: &Budget) {
             let key = pad::<W>(key);
-            segments.remove(hasher.hash_one(key), |other| *other == key, |key| hasher.hash_one(key), budget);
+            segments.remove(hash_of(hasher, &key), |other| *other == key, |key| hash_of(hasher, key), budget);
         }
         let hasher = &self.hasher;
         each!(&mut self.entries, segments => packed(hasher, segments, key, budget), (segments, keys) => {
@@ -530,17 +325,88 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_eight_bytes_costs_thirty_at_most() {
+    fn an_entry_of_eight_bytes_costs_less_than_sixteen() {
         let budget = Budget::new(1 << 30);
         let mut map = HashMap::new(Some(8), 1);
-        let mut worst = 0.0f64;
-        for key in 0..1_000_000u64 {
+        assert_eq!(map.bytes(), 0);
+        let (mut worst, mut worst_small) = (0.0f64, 0.0f64);
+        for key in 0..2_000_000u64 {
             map.insert(&key.to_be_bytes(), key as u32, &budget, Growth::Asked).unwrap();
-            if key > 20_000 {
-                worst = worst.max(map.bytes() as f64 / (key + 1) as f64);
+            let each = map.bytes() as f64 / (key + 1) as f64;
+            match key + 1 {
+                0..10 => {}
+                10..50 => assert!(map.bytes() < 900, "{} bytes for {} entries", map.bytes(), key + 1),
+                50..20_000 => worst_small = worst_small.max(each),
+                _ => worst = worst.max(each),
             }
         }
-        assert!(worst < 31.0, "{worst} bytes");
+        assert!(worst_small < 19.0, "{worst_small} bytes");
+        assert!(worst <= 15.7, "{worst} bytes");
+        assert_eq!(budget.used(), map.bytes() as u64);
+        for count in [20_000, 33_000, 50_000, 77_000, 300_000, 1_200_000u64] {
+            let mut filled = HashMap::new(Some(8), 1);
+            let mut push_all = |push: Push<'_>| {
+                (0..count).for_each(|key| push(&key.to_be_bytes(), key as u32));
+                Ok(())
+            };
+            filled.fill(count as usize, &budget, &mut push_all, &mut |_, _| panic!("no key is twice")).unwrap();
+            let each = filled.bytes() as f64 / count as f64;
+            assert!(each <= 15.7, "{each} bytes for each of {count}");
+        }
+    }
+
+    /// Random changes to a map that was filled at once.
+    #[test]
+    fn a_filled_map_is_what_a_plain_map_is() {
+        for (seed, longest) in [4, 8, 12, 16, 24, 32, 40].into_iter().enumerate() {
+            println!("seed {seed}");
+            let mut rng = StdRng::seed_from_u64(seed as u64);
+            let budget = Budget::new(1 << 30);
+            let mut map = HashMap::new(Some(longest), seed as u64);
+            let mut model = std::collections::HashMap::new();
+            let key_of = |number: u32| [number.to_be_bytes().as_slice(), &vec![7; longest - 4]].concat();
+            let count = [0, 1, 14, 15, 3000, 30_000, 9000][seed];
+            let numbers: Vec<u32> = (0..count).map(|_| rng.random_range(0..20_000)).collect();
+            let mut again = Vec::new();
+            map.fill(
+                count,
+                &budget,
+                &mut |push| {
+                    numbers.iter().enumerate().for_each(|(value, number)| push(&key_of(*number), value as u32));
+                    Ok(())
+                },
+                &mut |key, value| again.push((key.to_vec(), value)),
+            )
+            .unwrap();
+            for (value, number) in numbers.iter().enumerate() {
+                model.entry(key_of(*number)).or_insert(value as u32);
+            }
+            assert_eq!(map.len() + again.len(), count);
+            assert!(again.iter().all(|(key, value)| model[key] != *value));
+            for step in 0..40_000u32 {
+                let key = key_of(rng.random_range(0..20_000));
+                match (model.contains_key(&key), rng.random_range(0..3)) {
+                    (true, 0) => {
+                        map.set(&key, step);
+                        model.insert(key, step);
+                    }
+                    (true, 1) => {
+                        map.remove(&key, &budget);
+                        model.remove(&key);
+                    }
+                    (false, 0) => {
+                        map.insert(&key, step, &budget, Growth::Asked).unwrap();
+                        model.insert(key, step);
+                    }
+                    _ => assert_eq!(map.get(&key), model.get(&key).copied()),
+                }
+            }
+            let (mut keys, mut found) = (Keys::default(), Vec::new());
+            (0..20_000).for_each(|number| keys.push_bytes(&key_of(number)));
+            map.get_all(&keys, |value| found.push(value));
+            assert!(keys.iter().map(|key| model.get(key).copied()).eq(found));
+            assert_eq!((map.len(), budget.used()), (model.len(), map.bytes() as u64));
+        }
     }
 
     #[test]
