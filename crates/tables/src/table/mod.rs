@@ -17,6 +17,7 @@ mod charge;
 mod digest;
 mod encoder;
 mod heap_size;
+mod id_words;
 mod index;
 mod keys;
 mod layout;
