@@ -132,8 +132,8 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_victims",
         scope: Scope::Opening,
         unit: "text",
-        description: "which rows of a table go to the disk first: sampled, those that were not read since a search passed them; \
-                      chain, those that were used least recently, at 8 bytes of memory for each row",
+        description: "which rows of a table go to the disk first: sampled, those that were not read since a search passed \
+                      them; chain, those that were used least recently, at 8 bytes of memory for each row",
         get: |s| s.victims.name().to_owned(),
         set: |s, text| text.parse().map(|victims| s.victims = victims),
     },
@@ -141,8 +141,8 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_chain_sampling",
         scope: Scope::Opening,
         unit: "number",
-        description: "share of the transactions whose reads and writes move rows in the chain of row_victims, above 0 and up to 1, \
-                      such as 0.01",
+        description: "share of the transactions whose reads and writes move rows in the chain of row_victims, above 0 and \
+                      up to 1, such as 0.01",
         get: |s| s.chain_sampling.to_string(),
         set: |s, text| text.parse().map(|rate| s.chain_sampling = rate),
     },

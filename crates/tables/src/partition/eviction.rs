@@ -104,8 +104,8 @@ impl Partition {
         self.blocks = Some(blocks);
     }
 
-    /// Sets the policy that chooses rows to be evicted, before there are tables. The chain follows transactions that are
-    /// sampled at this rate; accesses of tables are counted in one transaction of a hundred under the other policy.
+    /// Sets the policy that chooses rows to be evicted, before there are tables. The chain follows transactions that
+    /// are sampled at this rate; under the other policy, accesses of tables are counted in one transaction of a hundred.
     pub fn set_victims(&mut self, victims: Victims, rate: SamplingRate) {
         let rate = if victims == Victims::Chain { rate } else { SamplingRate::default() };
         self.victims = victims;
@@ -144,8 +144,7 @@ impl Partition {
     /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
     /// be evicted now. Between transactions only.
     ///
-    /// Tables take [turns](super::turns::Turns) by their bytes in memory and their accesses. At most `looks_max` rows of
-    /// each are looked at.
+    /// Tables take turns by their bytes in memory and their accesses. At most `looks_max` rows of each are looked at.
     ///
     /// # Errors
     /// If the block cannot be written: no row has left memory then.

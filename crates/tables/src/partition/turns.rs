@@ -36,7 +36,7 @@ pub struct Candidate {
 }
 
 impl Turns {
-    /// Adds the accesses to a table since the last block was evicted. It becomes a candidate with these bytes in memory.
+    /// Adds the accesses to a table since the last block was evicted. It is a candidate with these bytes in memory.
     pub fn candidate(&mut self, table: TableId, accesses: u64, bytes: usize) -> Candidate {
         let turn = self.tables.entry(table).or_default();
         turn.accesses += accesses as f64;

@@ -6,10 +6,10 @@ use std::str::FromStr;
 /// Policy that chooses the rows of a table to be evicted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Victims {
-    /// Rows that were not read since a search passed them last: see [`RowBits`](super::row_bits::RowBits).
+    /// Rows that were not read since a search passed them last: a bit for each row.
     #[default]
     Sampled,
-    /// Rows that were used least recently by sampled transactions: see [`Chain`](super::chain::Chain).
+    /// Rows that were used least recently by sampled transactions: an LRU chain.
     Chain,
 }
 

@@ -304,8 +304,8 @@ impl Table {
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read,
-    /// and stays until its partition unpins it. In the chain it is the hottest, sampled or not: somebody has just needed
-    /// it, and a row that was evicted had no better place to return to.
+    /// and stays until its partition unpins it. In the chain it is the hottest, whether its transaction is sampled or
+    /// not (Anti-Caching 2013, section 3.4).
     ///
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
