@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites, Merge};
+use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites, Merge, SamplingRate, Victims};
 use thermocline_durability::check::check;
 use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
@@ -380,6 +380,8 @@ impl Simulation {
             segment_bytes: 1 << 12 << self.random.below(4),
             block_bytes: 1 << 8 << self.random.below(9),
             merge: if self.random.one_in(3) { Merge::Block } else { Merge::Tuple },
+            victims: if self.random.one_in(2) { Victims::Chain } else { Victims::Sampled },
+            chain_sampling: if self.random.one_in(2) { SamplingRate::ALL } else { SamplingRate::default() },
         };
         let blocks: Arc<dyn Disk> = Arc::new(disk.clone());
         let writes = BlockWrites::with_limit(self.random.index(20_000));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
+use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
@@ -491,10 +491,20 @@ fn a_load_larger_than_memory() {
     }
 }
 
-/// Blocks of every size, with the rows of each or with one, and no eviction at all: the same answers, and the same rows.
+/// Blocks of every size, with the rows of each or with one, of victims of each policy, and no eviction at all: the same
+/// answers, and the same rows.
 #[test]
 fn answers_do_not_depend_on_blocks() {
-    let blocks = |block_bytes, merge| Some(BlockStoreSettings { segment_bytes: 1 << 20, block_bytes, merge });
+    let blocks = |block_bytes, merge| {
+        Some(BlockStoreSettings { segment_bytes: 1 << 20, block_bytes, merge, ..Default::default() })
+    };
+    let chain = |chain_sampling, merge| {
+        blocks(16 << 10, merge).map(|settings| BlockStoreSettings {
+            victims: Victims::Chain,
+            chain_sampling,
+            ..settings
+        })
+    };
     let mut answers = Vec::new();
     for eviction in [
         None,
@@ -502,6 +512,8 @@ fn answers_do_not_depend_on_blocks() {
         blocks(1 << 20, Merge::Tuple),
         blocks(4 << 10, Merge::Block),
         blocks(128 << 10, Merge::Block),
+        chain(SamplingRate::default(), Merge::Tuple),
+        chain(SamplingRate::ALL, Merge::Block),
     ] {
         let disk = SimulatedDisk::new(1, Faults::default());
         let memory_bytes_max = if eviction.is_some() { LIMIT } else { 1 << 30 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thermocline_pushdown::units::{
     at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch, size_within,
 };
-use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
+use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{Notice, Settings as EngineSettings};
 use thermocline_transactions::log::LogSettings;
 use thermocline_types::{Scope, Setting};
@@ -41,6 +41,10 @@ pub struct RowSettings {
     pub block_bytes: usize,
     /// What comes back with a row that is needed.
     pub merge: Merge,
+    /// How the rows that go are chosen.
+    pub victims: Victims,
+    /// Share of the transactions that the chain follows.
+    pub chain_sampling: SamplingRate,
     /// Limit on idle time inside a transaction.
     pub idle_max: Duration,
     /// Group commit interval, in microseconds.
@@ -61,6 +65,8 @@ impl Default for RowSettings {
             evicts: true,
             block_bytes: BlockStoreSettings::default().block_bytes,
             merge: Merge::Tuple,
+            victims: Victims::Sampled,
+            chain_sampling: SamplingRate::default(),
             idle_max: Duration::from_secs(60),
             commit_interval_us: 200,
             commit_bytes: 1 << 20,
@@ -123,6 +129,24 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         set: |s, text| text.parse().map(|merge| s.merge = merge),
     },
     Setting {
+        name: "row_victims",
+        scope: Scope::Opening,
+        unit: "text",
+        description: "which rows of a table go to the disk first: sampled, those that were not read since a search passed \
+                      them; chain, those that were used least recently, at 8 bytes of memory for each row",
+        get: |s| s.victims.name().to_owned(),
+        set: |s, text| text.parse().map(|victims| s.victims = victims),
+    },
+    Setting {
+        name: "row_chain_sampling",
+        scope: Scope::Opening,
+        unit: "number",
+        description: "share of the transactions whose reads and writes move rows in the chain of row_victims, above 0 and \
+                      up to 1, such as 0.01",
+        get: |s| s.chain_sampling.to_string(),
+        set: |s, text| text.parse().map(|rate| s.chain_sampling = rate),
+    },
+    Setting {
         name: "commit_interval",
         scope: Scope::Opening,
         unit: "time",
@@ -170,7 +194,13 @@ impl RowSettings {
             eviction: self.evicts.then(|| {
                 let most = BlockStoreSettings::default().segment_bytes;
                 let segment_bytes = (self.memory_bytes_max / SEGMENT_SHARE).clamp(SEGMENT_BYTES_MIN, most);
-                BlockStoreSettings { segment_bytes, block_bytes: self.block_bytes, merge: self.merge }
+                BlockStoreSettings {
+                    segment_bytes,
+                    block_bytes: self.block_bytes,
+                    merge: self.merge,
+                    victims: self.victims,
+                    chain_sampling: self.chain_sampling,
+                }
             }),
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,

@@ -273,6 +273,8 @@ impl RowStore {
                 () if fixed.evicts != wanted.evicts => "row_eviction",
                 () if fixed.block_bytes != wanted.block_bytes => "row_block_size",
                 () if fixed.merge != wanted.merge => "row_merge",
+                () if fixed.victims != wanted.victims => "row_victims",
+                () if fixed.chain_sampling != wanted.chain_sampling => "row_chain_sampling",
                 () if fixed.commit_interval_us != wanted.commit_interval_us => "commit_interval",
                 () if fixed.commit_bytes != wanted.commit_bytes => "commit_size",
                 () if fixed.synchronous_commit != wanted.synchronous_commit => "synchronous_commit",

@@ -24,4 +24,5 @@ pub use files::{BlockFiles, References, Segment, SegmentExtent};
 pub use format::{BlockBuilder, Record};
 pub(crate) use store::read_block;
 pub use store::{BlockStore, BlockStoreSettings, Merge};
+pub use thermocline_tables::table::{SamplingRate, Victims};
 pub use writer::{BlockWriter, BlockWrites};

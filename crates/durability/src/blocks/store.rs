@@ -11,7 +11,7 @@ use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
     BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
-    Charge, DirectoryEntry, ReadRow, RowReader, TupleId, Working,
+    Charge, DirectoryEntry, ReadRow, RowReader, SamplingRate, TupleId, Victims, Working,
 };
 use thermocline_types::{Error, Result};
 
@@ -62,7 +62,7 @@ impl FromStr for Merge {
     }
 }
 
-/// Sizes of a store's files and blocks.
+/// Sizes of a store's files and blocks, and what goes to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockStoreSettings {
     /// Bytes after which a segment is complete; it exceeds them by one block at most.
@@ -71,6 +71,10 @@ pub struct BlockStoreSettings {
     pub block_bytes: usize,
     /// What is read with a row.
     pub merge: Merge,
+    /// Policy that chooses the rows that go.
+    pub victims: Victims,
+    /// Share of the transactions that [`Victims::Chain`] follows.
+    pub chain_sampling: SamplingRate,
 }
 
 impl BlockStoreSettings {
@@ -80,7 +84,13 @@ impl BlockStoreSettings {
 
 impl Default for BlockStoreSettings {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, block_bytes: 64 << 10, merge: Merge::default() }
+        Self {
+            segment_bytes: 64 << 20,
+            block_bytes: 64 << 10,
+            merge: Merge::default(),
+            victims: Victims::default(),
+            chain_sampling: SamplingRate::default(),
+        }
     }
 }
 

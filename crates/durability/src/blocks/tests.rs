@@ -40,7 +40,9 @@ struct Run {
 impl Run {
     fn new(disk: &SimulatedDisk, seed: u64) -> Self {
         let budget = Arc::new(Budget::unlimited());
-        let table = Table::new(test_table(5), Arc::clone(&budget), seed).unwrap();
+        let mut table = Table::new(test_table(5), Arc::clone(&budget), seed).unwrap();
+        let victims = if seed % 4 < 2 { Victims::Sampled } else { Victims::Chain };
+        table.set_victims(victims);
         let (model, undo, random) = (BTreeMap::new(), Undo::new(1 << 20), Random::new(seed));
         // In every third run all blocks are written at once.
         let writes = if seed.is_multiple_of(3) { BlockWrites::at_once() } else { BlockWrites::with_limit(200_000) };
@@ -162,6 +164,8 @@ fn rows_are_live_or_in_a_block_and_never_lost() {
         assert!(disk.list().unwrap().len() <= 1, "only the open segment stays: {:?}", disk.list());
         drop(run.store);
         assert_eq!(disk.list().unwrap(), Vec::<String>::new());
+        drop(run.table);
+        assert_eq!(run.budget.used(), 0);
     }
     assert!(refused > 100, "{refused}");
 }

@@ -103,6 +103,7 @@ impl<X: Execute> Rebuild<X> {
             let (id, to) = (member.partition.id(), (Arc::clone(writes), member.partition.budget()));
             let blocks = BlockStore::new(Arc::clone(files), database, id, settings, to);
             member.partition.set_blocks(Box::new(blocks));
+            member.partition.set_victims(settings.victims, settings.chain_sampling);
         }
         self
     }
@@ -171,7 +172,7 @@ impl<X: Execute> Rebuild<X> {
         };
         let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
         loop {
-            members.iter_mut().for_each(|member| member.transaction.head = head);
+            members.iter_mut().for_each(|member| member.begin(head));
             match run(&mut self.execute, &mut Scope::new(members)) {
                 Ok(()) => break,
                 Err(Error::Evicted) => {

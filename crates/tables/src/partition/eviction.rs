@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
+use super::turns::Candidate;
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
     BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
-    RowReader, Table, TupleId, of_table,
+    RowReader, Sampler, SamplingRate, Table, TupleId, Victims, of_table,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
@@ -103,6 +104,22 @@ impl Partition {
         self.blocks = Some(blocks);
     }
 
+    /// Sets the policy that chooses rows to be evicted, before there are tables. The chain follows transactions that
+    /// are sampled at this rate; under the other policy, accesses of tables are counted in one transaction of a hundred.
+    pub fn set_victims(&mut self, victims: Victims, rate: SamplingRate) {
+        let rate = if victims == Victims::Chain { rate } else { SamplingRate::default() };
+        self.victims = victims;
+        self.sampler = Sampler::new(rate, self.seed ^ u64::from(self.id().0) << 48);
+    }
+
+    /// Begins or ends to note which rows transactions use.
+    #[cold]
+    pub(super) fn switch_sampling(&mut self) {
+        self.is_sampling = !self.is_sampling;
+        let Self { tables, is_sampling, .. } = self;
+        tables.iter_mut().flatten().for_each(|table| table.set_monitored(*is_sampling));
+    }
+
     /// The blocks of its evicted rows; `None` if none can be evicted.
     pub fn blocks(&self) -> Option<&dyn Blocks> {
         self.blocks.as_deref()
@@ -127,24 +144,36 @@ impl Partition {
     /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
     /// be evicted now. Between transactions only.
     ///
-    /// The table with the most bytes in memory is first. At most `looks_max` rows of each are looked at.
+    /// Tables take turns by their bytes in memory and their accesses. At most `looks_max` rows of each are looked at.
     ///
     /// # Errors
     /// If the block cannot be written: no row has left memory then.
     pub fn evict(&mut self, bytes: usize, looks_max: usize) -> Result<usize> {
         let budget = Arc::clone(self.budget());
-        let Self { tables, blocks, .. } = self;
+        let Self { tables, blocks, turns, .. } = self;
         let Some(blocks) = blocks else { return Ok(0) };
-        let has_some = |table: &&mut Table| table.is_evictable() && table.live_rows() > 0;
-        let mut candidates: Vec<&mut Table> = tables.iter_mut().flatten().filter(has_some).collect();
-        candidates.sort_by_key(|table| std::cmp::Reverse(table.row_bytes()));
-        for table in candidates {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for table in tables.iter_mut().flatten().filter(|table| table.is_evictable()) {
+            let (accesses, id) = (table.take_accesses(), table.definition().id);
+            let candidate = turns.candidate(id, accesses, table.row_bytes());
+            if table.live_rows() > 0 {
+                candidates.push(candidate);
+            }
+        }
+        turns.sort(&mut candidates);
+        let mut rest = &*candidates;
+        while let Some((Candidate { table, .. }, behind)) = rest.split_first() {
+            let Some(table) = tables.get_mut(table.0 as usize).and_then(Option::as_mut) else { break };
             let cold = table.coldest(bytes, looks_max);
             if !cold.is_empty() {
                 let evicted = evict_rows(table, blocks.as_mut(), &cold);
                 budget.note_eviction(&evicted);
+                if evicted.is_ok() {
+                    turns.evicted(rest);
+                }
                 return evicted.map(|()| cold.len());
             }
+            rest = behind;
         }
         Ok(0)
     }

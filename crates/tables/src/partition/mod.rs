@@ -16,6 +16,7 @@ mod partition;
 pub mod reader;
 mod scope;
 mod transaction;
+mod turns;
 mod waits;
 
 pub use eviction::{FetchedRow, WantedId, WantedRow};

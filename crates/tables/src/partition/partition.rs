@@ -9,11 +9,14 @@ use thermocline_machine::Wait;
 use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Class, Error, Result, ValueRef};
 
+use super::turns::Turns;
 use super::{Digest, Transaction, WaitStatistics};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{self, Blocks, Budget, Build, BuildStep, Growth, Replaced, Table, TableLoad, TupleId};
+use crate::table::{
+    self, Blocks, Budget, Build, BuildStep, Growth, Replaced, Sampler, SamplingRate, Table, TableLoad, TupleId, Victims,
+};
 
 /// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
 /// has not reached the row yet needs its earlier image.
@@ -39,7 +42,7 @@ pub struct Partition {
     /// By table number; `None` for an unused number.
     pub(super) tables: Vec<Option<Table>>,
     budget: Arc<Budget>,
-    seed: u64,
+    pub(super) seed: u64,
     pre_images: Vec<Box<dyn PreImages>>,
     /// Readers in progress.
     readers: Vec<SharedRead>,
@@ -49,6 +52,12 @@ pub struct Partition {
     pub(super) has_pinned: bool,
     /// Bytes by which tables have grown for pinned rows although memory was full.
     pub(super) forced_bytes: usize,
+    /// Policy that chooses rows of its tables.
+    pub(super) victims: Victims,
+    pub(super) sampler: Sampler,
+    /// Whether the transaction that runs is sampled.
+    pub(super) is_sampling: bool,
+    pub(super) turns: Turns,
     pub(super) waits: WaitStatistics,
     /// Whether sparse blocks are being read.
     pub(super) is_relocating: bool,
@@ -78,6 +87,10 @@ impl Partition {
             blocks: None,
             has_pinned: false,
             forced_bytes: 0,
+            victims: Victims::default(),
+            sampler: Sampler::new(SamplingRate::default(), seed),
+            is_sampling: false,
+            turns: Turns::default(),
             waits: WaitStatistics::default(),
             is_relocating: false,
         }
@@ -227,6 +240,14 @@ impl Partition {
             let row = self.table(change.table)?.get(change.id)?;
             Ok((change.table, change.id, row.map(table::Row::image)))
         })
+    }
+
+    /// Notes that a transaction begins, which may be sampled for eviction. Nothing else depends on it.
+    #[inline]
+    pub fn begin(&mut self) {
+        if self.blocks.is_some() && self.sampler.draw() != self.is_sampling {
+            self.switch_sampling();
+        }
     }
 
     /// Keeps the transaction's changes, and prepares for the next transaction.
@@ -453,7 +474,9 @@ impl Partition {
         if number >= crate::schema::TABLES_MAX {
             return Err(Error::internal(format_args!("table number {number}")));
         }
-        let table = Table::new(Arc::clone(definition), Arc::clone(&self.budget), self.seed)?;
+        let mut table = Table::new(Arc::clone(definition), Arc::clone(&self.budget), self.seed)?;
+        table.set_victims(self.victims);
+        table.set_monitored(self.is_sampling);
         if self.tables.len() <= number {
             self.tables.resize_with(number + 1, || None);
         }

@@ -27,6 +27,13 @@ impl Member {
         Self { partition, transaction: Transaction::charged(Head::default(), undo_bytes_max, budget) }
     }
 
+    /// Starts a transaction here.
+    #[inline]
+    pub fn begin(&mut self, head: Head) {
+        self.transaction.head = head;
+        self.partition.begin();
+    }
+
     /// Hash of the transaction's writes in all of these.
     pub fn digest(members: &[Self]) -> Digest {
         members.iter().fold(Digest::EMPTY, |digest, member| digest.and(member.transaction.undo.digest()))

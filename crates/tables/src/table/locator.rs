@@ -1,11 +1,9 @@
 //! Places of rows by tuple id.
 
 use super::budget::{Budget, Full, Growth};
+use super::id_words::IdWords;
 use super::slab::Item;
 use super::tuple_ids::TupleId;
-
-/// Locators of a chunk: 2 MiB.
-const CHUNK: usize = 1 << 18;
 
 /// Location of a row.
 ///
@@ -68,12 +66,10 @@ impl Locator {
     }
 }
 
-/// Locators of all tuple ids, in chunks, so that growth neither copies nor doubles those of a large table. The first
-/// chunk doubles until it has full size.
+/// Locators of all tuple ids.
 #[derive(Debug, Default)]
 pub struct Locators {
-    chunks: Vec<Vec<u64>>,
-    bytes: usize,
+    words: IdWords,
 }
 
 impl Locators {
@@ -84,69 +80,32 @@ impl Locators {
 
     /// Bytes of the chunks.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.words.bytes()
     }
 
     /// Locator of a taken tuple id; for any other id it is arbitrary or `None`.
     #[inline]
     pub fn get(&self, id: TupleId) -> Option<Locator> {
-        let bits = self.chunks.get(id.0 as usize / CHUNK)?.get(id.0 as usize % CHUNK)?;
-        Some(Locator::from_bits(*bits))
+        self.words.get(id).map(Locator::from_bits)
     }
 
     /// Makes room for the locator of `id`.
     #[inline]
     pub fn reserve(&mut self, id: TupleId, budget: &Budget, growth: Growth) -> Result<(), Full> {
-        let (chunk, within) = (id.0 as usize / CHUNK, id.0 as usize % CHUNK);
-        if self.chunks.get(chunk).is_some_and(|chunk| within < chunk.len()) {
-            return Ok(());
-        }
-        self.grow(chunk, within, budget, growth)
-    }
-
-    #[cold]
-    fn grow(&mut self, chunk: usize, within: usize, budget: &Budget, growth: Growth) -> Result<(), Full> {
-        let mut after = 0;
-        for number in 0..=chunk {
-            let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
-            after += self.chunks.get(number).map_or(0, Vec::len).max(need) * 8;
-        }
-        for number in chunk + 1..self.chunks.len() {
-            after += self.chunks.get(number).map_or(0, Vec::len) * 8;
-        }
-        growth.check(budget, after - self.bytes)?;
-        if self.chunks.len() <= chunk {
-            self.chunks.resize_with(chunk + 1, Vec::new);
-        }
-        for (number, locators) in self.chunks.iter_mut().enumerate().take(chunk + 1) {
-            let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
-            if locators.len() < need {
-                let mut grown = vec![0; need];
-                if let Some(start) = grown.get_mut(..locators.len()) {
-                    start.copy_from_slice(locators);
-                }
-                *locators = grown;
-            }
-        }
-        budget.resize(self.bytes, after);
-        self.bytes = after;
-        Ok(())
+        self.words.reserve(id, budget, growth)
     }
 
     /// Sets the locator of an id for which there is room.
     #[inline]
     pub fn set(&mut self, id: TupleId, locator: Locator) {
-        if let Some(bits) =
-            self.chunks.get_mut(id.0 as usize / CHUNK).and_then(|chunk| chunk.get_mut(id.0 as usize % CHUNK))
-        {
-            *bits = locator.bits();
-        }
+        self.words.set(id, locator.bits());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::id_words::CHUNK;
 
     #[test]
     fn locators_keep_both_kinds() {

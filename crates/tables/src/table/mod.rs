@@ -13,10 +13,12 @@ mod arena;
 mod blocks;
 mod budget;
 mod building;
+mod chain;
 mod charge;
 mod digest;
 mod encoder;
 mod heap_size;
+mod id_words;
 mod index;
 mod keys;
 mod layout;
@@ -33,6 +35,7 @@ mod statement_memory;
 mod table;
 mod tuple_ids;
 mod undo;
+mod victims;
 
 pub use blocks::{
     BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, ReadRow, RowKeys,
@@ -55,6 +58,8 @@ pub(crate) use table::of_table;
 pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
+pub(crate) use victims::Sampler;
+pub use victims::{SamplingRate, Victims};
 
 pub use building::{Build, BuildStep, Replaced};
 pub use patch::IntegerPlace;

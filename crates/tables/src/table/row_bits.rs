@@ -11,8 +11,8 @@ const STEP_WORDS: usize = 512;
 /// A bit for each row of a table.
 ///
 /// Of the rows that are read, the bit is set by the read, and cleared by a search for rows that are not (the second chance
-/// of the clock algorithm). It takes the place of the LRU chain of Anti-Caching 2013, section 3.3, at an eighth of a byte
-/// for each row and without a write for a row that is read again.
+/// of the clock algorithm). It is the default in place of the LRU chain of Anti-Caching 2013, section 3.1
+/// ([`Chain`](super::chain::Chain)): an eighth of a byte for each row, and no write for a row that is read again.
 #[derive(Debug, Default)]
 pub struct RowBits {
     words: Vec<AtomicU64>,

@@ -28,12 +28,14 @@ mod building;
 mod eviction;
 mod filling;
 mod loading;
+mod recency;
 mod reshape;
 mod verify;
 
 use eviction::EarlierLayout;
 pub(crate) use eviction::of_table;
 pub use eviction::{BlockLayouts, EvictedRows};
+use recency::Recency;
 pub(super) use reshape::widen;
 
 /// Bytes before a row's image.
@@ -71,8 +73,11 @@ pub struct Table {
     /// An incomplete index or set of rows, not yet part of the table; `None` without a build.
     building: Option<Box<Building>>,
     loads: Loads,
-    /// Rows that were read since the search for cold ones passed them last.
+    /// Rows that were read since the search for cold ones passed them last; no bits under [`Victims::Chain`].
     accessed: RowBits,
+    /// Whether reads and writes of rows are noted in `recency`: a sampled transaction runs.
+    is_monitored: bool,
+    recency: Mutex<Recency>,
     /// Where that search goes on.
     hand: TupleId,
     /// Rows in blocks, and their number.
@@ -120,7 +125,7 @@ struct Key {
 pub struct TableMemory {
     /// Arenas of rows.
     pub rows: usize,
-    /// Locators and the bitmaps of tuple ids.
+    /// Locators, the bitmaps of tuple ids, and the rows' order of use.
     pub locators: usize,
     /// Each index; the last may be under construction.
     pub indexes: Vec<(IndexId, usize)>,
@@ -149,6 +154,8 @@ impl Table {
             building: None,
             loads: Loads::default(),
             accessed: RowBits::default(),
+            is_monitored: false,
+            recency: Mutex::default(),
             hand: TupleId(0),
             evicted_ids: RowBits::default(),
             evicted: 0,
@@ -193,6 +200,7 @@ impl Table {
                 + self.ids.bytes()
                 + self.loads.bytes()
                 + self.accessed.bytes()
+                + self.recency.lock().bytes()
                 + self.evicted_ids.bytes(),
             indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),
         }
@@ -211,7 +219,7 @@ impl Table {
             return Ok(None);
         }
         let image = self.rows.get_from(self.item(id)?, HEADER_BYTES);
-        self.accessed.set(id);
+        self.note_access(id);
         Ok(Some(Row::new(&self.layout, image.ok_or_else(|| self.no_row(id))?)))
     }
 
@@ -376,7 +384,7 @@ impl Table {
             return Err(self.no_row(id));
         }
         let item = self.item(id)?;
-        self.accessed.set(id);
+        self.note_access(id);
         Ok(Place { id, item })
     }
 
@@ -506,6 +514,7 @@ impl Table {
     fn place_with(&mut self, id: TupleId, image: &[u8], growth: Growth, keys: &mut [Key]) -> Result<()> {
         let taken = self.ids.take(id, &self.budget, growth);
         let taken = taken.and_then(|_| self.locators.reserve(id, &self.budget, growth));
+        let taken = taken.and_then(|()| self.recency.get_mut().reserve(id, &self.budget, growth));
         let item = match taken.map_err(|full| self.full(full)).and_then(|()| self.store(id, image, growth)) {
             Ok(item) => item,
             Err(error) => {
@@ -530,6 +539,7 @@ impl Table {
             return Err(error);
         }
         self.locators.set(id, Locator::Live(item));
+        self.recency.get_mut().add_hot(id);
         if let Some(building) = &mut self.building {
             building.enter(id, Row::new(&self.layout, image), &self.budget);
         }
@@ -648,6 +658,7 @@ impl Table {
             building.leave(id, Row::new(&self.layout, image), &self.budget);
         }
         self.rows.free(item, &self.budget);
+        self.recency.get_mut().leave(id);
         self.ids.release(id);
         self.loads.release(id);
         Ok(())

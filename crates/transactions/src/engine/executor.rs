@@ -259,9 +259,7 @@ fn run_once<P: Program + ?Sized>(
 
 /// Starts a transaction in these partitions.
 pub(crate) fn begin(members: &mut [Member], head: Head) {
-    for member in members {
-        member.transaction.head = head;
-    }
+    members.iter_mut().for_each(|member| member.begin(head));
 }
 
 /// Calls `write` with the head of a record.

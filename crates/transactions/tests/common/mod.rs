@@ -80,9 +80,7 @@ impl RowSession {
         self.transactions += 1;
         let head = Head { id: TransactionId(self.transactions), timestamp: Micros(NOW), seed: self.transactions };
         let environment = Environment::new(NOW, self.transactions, 10_000_000);
-        for member in members.iter_mut() {
-            member.transaction.head = head;
-        }
+        members.iter_mut().for_each(|member| member.begin(head));
         let result = prepared.run(&mut Scope::new(&mut *members), &environment, parameters);
         if let Err(Error::OtherPartition(wanted)) = &result {
             panic!("the participants were not enough: {wanted:?}");

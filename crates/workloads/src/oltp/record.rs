@@ -61,6 +61,10 @@ pub struct TransactionRecord {
     pub block_bytes: usize,
     /// What comes back with an evicted row: `tuple`, the row alone, or `block`.
     pub merge: &'static str,
+    /// How evicted rows were chosen: `sampled` or `chain`.
+    pub victims: &'static str,
+    /// Share of the transactions that the chain follows.
+    pub chain_sampling: f64,
     /// What eviction did in the timed period.
     pub eviction: EvictionCounts,
     /// Times that the table was read as a whole during the run; `null` if no reader ran beside the clients.

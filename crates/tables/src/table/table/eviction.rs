@@ -142,10 +142,13 @@ impl Table {
         self.evicted_from(TupleId(0)).filter(is_later).collect()
     }
 
-    /// Live rows that were not read since the last search passed them, in the order of that search, about `bytes` bytes
-    /// of images together. The search looks at `looks_max` rows at most, and at each at most twice: a row that was read
-    /// is returned only if all were.
+    /// Live rows to be evicted first, about `bytes` bytes of images together, among `looks_max` rows at most: those at
+    /// the cold end of the chain, or those that were not read since the last search passed them, in the order of that
+    /// search. The search looks at each row at most twice: a row that was read is returned only if all were.
     pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Vec<TupleId> {
+        if let Some(cold) = self.least_recent(bytes, looks_max) {
+            return cold;
+        }
         let mut cold = Vec::new();
         self.accessed.reserve(self.id_bound(), &self.budget);
         if self.next_live(self.hand).is_none() {
@@ -236,6 +239,7 @@ impl Table {
             building.evict(id, Row::new(&self.layout, image), &self.budget);
         }
         self.rows.free(item, &self.budget);
+        self.recency.get_mut().leave(id);
         self.locators.set(id, Locator::Evicted(place));
         self.evicted_ids.reserve(self.id_bound(), &self.budget);
         self.evicted_ids.set(id);
@@ -300,20 +304,24 @@ impl Table {
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read,
-    /// and stays until its partition unpins it.
+    /// and stays until its partition unpins it. In the chain it is the hottest, whether its transaction is sampled or
+    /// not (Anti-Caching 2013, section 3.4).
     ///
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
     pub fn bring_back(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<BlockPlace> {
         let place = self.return_to_memory(id, image, growth)?;
         self.accessed.set(id);
+        self.recency.get_mut().add_hot(id);
         self.pinned.insert(id);
         Ok(place)
     }
 
-    /// [`Table::bring_back`] of a row that nobody has asked for: it may go again at once.
+    /// [`Table::bring_back`] of a row that nobody has asked for: it may go again at once, and is the coldest.
     pub(crate) fn bring_back_unasked(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
-        self.return_to_memory(id, image, Growth::Asked).map(drop)
+        self.return_to_memory(id, image, Growth::Asked)?;
+        self.recency.get_mut().add_cold(id);
+        Ok(())
     }
 
     fn return_to_memory(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<BlockPlace> {

@@ -35,6 +35,7 @@ impl Table {
             }
         };
         self.locators.set(id, Locator::Live(item));
+        self.recency.get_mut().add_hot(id);
         load.map_or(Ok(()), |load| self.hide(load, id, Growth::Forced))
     }
 
@@ -104,6 +105,7 @@ impl Table {
             if !stays {
                 let item = self.store(id, row.image(), Growth::Forced)?;
                 self.locators.set(id, Locator::Live(item));
+                self.recency.get_mut().add_cold(id);
                 self.leave_block(id);
             }
             Ok(())
@@ -126,6 +128,7 @@ impl Table {
     fn reserve(&mut self, id: TupleId) -> Result<()> {
         let taken = self.ids.take(id, &self.budget, Growth::Forced);
         let reserved = taken.and_then(|_| self.locators.reserve(id, &self.budget, Growth::Forced));
+        let reserved = reserved.and_then(|()| self.recency.get_mut().reserve(id, &self.budget, Growth::Forced));
         reserved.map_err(|full| self.full(full))
     }
 

@@ -64,6 +64,9 @@ impl Table {
         if evicted != self.evicted {
             return Err(wrong(format!("{} rows are said to be in blocks, and {evicted} are", self.evicted)));
         }
+        if let Some(what) = self.wrong_chain() {
+            return Err(wrong(what));
+        }
         if let Some(id) = self.loads().flat_map(|(_, ids)| ids.iter()).find(|id| !self.ids.contains(*id)) {
             return Err(wrong(format!("a load has row {}, which is not there", id.0)));
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
 use thermocline_pushdown::units::{format_size, parse_size, size_within};
-use thermocline_transactions::blocks::{BlockStoreSettings, Merge};
+use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::log::LogSettings;
@@ -62,6 +62,13 @@ pub struct EngineArgs {
     /// What comes back with an evicted row: nothing else (tuple), or its block
     #[arg(long, default_value = "tuple")]
     merge: Merge,
+    /// Which rows are evicted first: those not read since a search passed them (sampled), or those used least recently
+    /// (chain)
+    #[arg(long, default_value = "sampled")]
+    victims: Victims,
+    /// Share of the transactions whose reads and writes move rows in the chain, above 0 and up to 1
+    #[arg(long, default_value = "0.01")]
+    chain_sampling: SamplingRate,
     /// Create databases in this directory, and remove them again [default: a folder of the user's cache]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -131,7 +138,13 @@ impl EngineArgs {
     }
 
     fn blocks(&self) -> BlockStoreSettings {
-        BlockStoreSettings { block_bytes: self.block_size, merge: self.merge, ..BlockStoreSettings::default() }
+        BlockStoreSettings {
+            block_bytes: self.block_size,
+            merge: self.merge,
+            victims: self.victims,
+            chain_sampling: self.chain_sampling,
+            ..BlockStoreSettings::default()
+        }
     }
 
     /// An empty database in a directory of its own, which is removed with it.
@@ -185,6 +198,8 @@ impl EngineArgs {
             evicts: log.0 && self.eviction.0,
             block_bytes: self.block_size,
             merge: self.merge.name(),
+            victims: self.victims.name(),
+            chain_sampling: self.chain_sampling.share(),
             memory_limit_bytes: self.memory_limit,
             partitions,
             log: log.0,
