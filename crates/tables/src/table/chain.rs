@@ -125,7 +125,7 @@ impl Chain {
     }
 
     /// The rows from the cold end.
-    pub fn from_cold(&self) -> impl Iterator<Item = TupleId> {
+    pub fn coldest_first(&self) -> impl Iterator<Item = TupleId> {
         let some = |id: u32| (id != NONE).then_some(TupleId(id));
         std::iter::successors(some(self.cold), move |id| self.link(id.0).and_then(|link| some(link.hotter)))
     }
@@ -134,7 +134,7 @@ impl Chain {
     pub fn is_sound(&self) -> bool {
         let (mut colder, mut rows) = (NONE, 0);
         // A circle would not end.
-        for id in self.from_cold().take(self.length + 1) {
+        for id in self.coldest_first().take(self.length + 1) {
             if self.link(id.0).is_none_or(|link| link.colder != colder) {
                 return false;
             }
@@ -203,7 +203,7 @@ mod tests {
                 assert_eq!(chain.len(), model.len());
                 assert_eq!(chain.contains(id), model.contains(&id));
                 if step % 50 == 0 || model.len() < 3 {
-                    assert!(chain.is_sound() && chain.from_cold().eq(model.iter().copied()), "step {step}");
+                    assert!(chain.is_sound() && chain.coldest_first().eq(model.iter().copied()), "step {step}");
                 }
                 if step % 3000 == 2999 {
                     // From either end until nothing is left.

@@ -93,7 +93,7 @@ impl Table {
     pub(super) fn least_recent(&self, bytes: usize, looks_max: usize) -> Option<Vec<TupleId>> {
         let recency = self.recency.lock();
         let (mut cold, mut found_bytes) = (Vec::new(), 0);
-        for id in recency.chain()?.from_cold().take(looks_max) {
+        for id in recency.chain()?.coldest_first().take(looks_max) {
             if found_bytes >= bytes {
                 break;
             }
