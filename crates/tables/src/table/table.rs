@@ -25,6 +25,7 @@ use crate::schema::{IndexId, TableDefinition, TableId};
 
 mod ahead;
 mod building;
+mod covering;
 mod eviction;
 mod filling;
 mod loading;
