@@ -15,6 +15,7 @@ use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Error, Result};
 
 use crate::blocks::SegmentExtent;
+use crate::damage::damaged_segment;
 use crate::disk::{Disk, read_pieces, write_file_whole};
 use crate::log::{Control, LogExtent, list_segments};
 use crate::snapshot::{Manifest, SnapshotFile, list_snapshots};
@@ -58,7 +59,10 @@ fn copy(from: &dyn Disk, into: &dyn Disk, missing: &str) -> Result<Manifest> {
         copy_file(from, into, &name, (rows.bytes, rows.checksum), Length::Exact)?;
     }
     for SegmentExtent { segment, bytes, checksum } in &manifest.references.segments {
-        copy_file(from, into, &segment.file_name(), (*bytes, *checksum), Length::Least)?;
+        match copy_file(from, into, &segment.file_name(), (*bytes, *checksum), Length::Least) {
+            Err(Error::Corrupt(_)) => return Err(damaged_segment(from, &manifest, *segment)),
+            copied => copied?,
+        }
     }
     into.sync_directory()?;
     write_file_whole(into, &SnapshotFile::Manifest(position).name(), manifest.to_text().as_bytes())?;

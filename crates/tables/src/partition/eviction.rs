@@ -18,7 +18,7 @@ use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
     BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
-    RowReader, Table, TupleId, of_table,
+    RowReader, Table, TableBlocks, TupleId,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
@@ -200,7 +200,7 @@ impl Partition {
                 }
                 let is_first = in_blocks.insert(place.block);
                 bytes += blocks.read_bytes(place.block, is_first);
-                let reader = blocks.reader(place, id, is_first)?;
+                let reader = TableBlocks::new(table.definition(), &**blocks).reader(place, id, is_first)?;
                 wanted.push(WantedRow { table: table.definition().id, id, place, reader });
             }
         }
@@ -221,7 +221,7 @@ impl Partition {
             if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {
                 continue;
             }
-            let ReadRow { image, block } = read.map_err(|error| self.named(table, error))?;
+            let ReadRow { image, block } = read?;
             self.has_pinned = true;
             self.returning(table, |partition, growth| {
                 let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
@@ -414,21 +414,10 @@ impl Partition {
     pub(super) fn bring_back(&mut self, table: TableId, id: TupleId, growth: Growth) -> Result<()> {
         self.has_pinned = true;
         let Some((table, blocks, place)) = self.evicted(table, id)? else { return Ok(()) };
-        let mut returned = Ok(());
-        let read = blocks.read(place, id, &mut |image| {
-            returned = table.bring_back(id, image, growth).map(drop);
-            Ok(())
-        });
-        read.map_err(|error| of_table(table.definition(), error)).and(returned)?;
+        let definition = Arc::clone(table.definition());
+        let mut back = |image: &[u8]| table.bring_back(id, image, growth).map(drop);
+        TableBlocks::new(&definition, blocks).read(place, id, &mut back)?;
         blocks.release(place.block)
-    }
-
-    /// The error of a read of a table's blocks, with its name.
-    fn named(&self, table: TableId, error: Error) -> Error {
-        match self.table(table) {
-            Ok(table) => of_table(table.definition(), error),
-            Err(_) => error,
-        }
     }
 
     /// Removes a row, if it is there, wherever it is. Takes no memory.

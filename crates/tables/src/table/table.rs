@@ -33,7 +33,6 @@ mod reshape;
 mod verify;
 
 use eviction::EarlierLayout;
-pub(crate) use eviction::of_table;
 pub use eviction::{BlockLayouts, EvictedRows};
 pub(super) use reshape::widen;
 
