@@ -8,6 +8,7 @@ use thermocline_tables::schema::TableId;
 use thermocline_tables::table::TupleId;
 use thermocline_types::{Error, Result};
 
+use crate::backup::check_whole;
 use crate::blocks::SegmentExtent;
 use crate::damage::damaged_segment;
 use crate::disk::{Disk, TEMPORARY, read_pieces};
@@ -68,6 +69,7 @@ impl Report {
 /// locked the directory.
 pub fn check_files(disk: &dyn Disk) -> Result<Report> {
     let mut report = Report::default();
+    report.found(check_whole(disk))?;
     let snapshots = list_snapshots(disk)?;
     for position in &snapshots {
         let checked = check_snapshot(disk, *position);
@@ -100,6 +102,9 @@ pub fn check<X: Execute>(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report> {
     let mut report = check_files(disk)?;
+    if check_whole(disk).is_err() {
+        return Ok(report);
+    }
     let plan = Plan::make(disk)?;
     match plan.choice() {
         // The report names this more exactly, unless a file is missing.
