@@ -450,12 +450,9 @@ impl Partition {
 
     /// Forgets the evicted rows of a table that is about to go.
     pub(super) fn release_table(&mut self, table: TableId) {
-        let Self { tables, blocks, .. } = self;
-        let table = tables.get(table.0 as usize).and_then(Option::as_ref);
-        let (Some(table), Some(blocks)) = (table, blocks) else { return };
-        for place in table.evicted_from(TupleId(0)).filter_map(|id| table.block_place(id)) {
+        if let Some(blocks) = &mut self.blocks {
             // A file that cannot be removed stays until the next start.
-            let _stays = blocks.release(place.block);
+            let _stays = blocks.release_table(table);
         }
     }
 
