@@ -113,12 +113,14 @@ impl Copying {
 /// See there, and if the directory cannot be read.
 pub fn check_whole(disk: &dyn Disk) -> Result<()> {
     match Copying::interrupted(&disk.list()?) {
-        Some(copying) => Err(Error::cannot_open(format_args!(
-            "a {} into this directory was interrupted, and not all of its files are there ({}): remove the directory, \
-             and copy again",
-            copying.name(),
-            copying.file_name()
-        ))),
+        Some(copying) => {
+            let directory = disk.location().map_or("this directory".into(), |path| path.display().to_string());
+            let (what, mark) = (copying.name(), copying.file_name());
+            Err(Error::cannot_open(format_args!(
+                "a {what} into {directory} was interrupted, and not all of its files are there ({mark}): remove what is \
+                 there, and copy again"
+            )))
+        }
         None => Ok(()),
     }
 }
@@ -188,9 +190,9 @@ fn copy_file(
 mod tests {
     use super::*;
     use crate::check::check_files;
-    use crate::disk::{Crash, Faults, SimulatedDisk};
-    use crate::recovery::Plan;
+    use crate::disk::{Crash, Faults, RealDisk, SimulatedDisk};
     use crate::recovery::tests::{Database, numbers};
+    use crate::recovery::{Choice, Plan};
 
     fn empty(seed: u64) -> SimulatedDisk {
         SimulatedDisk::new(seed, Faults::default())
@@ -270,6 +272,19 @@ mod tests {
             }
             assert!(refused > 10 && opened > 0, "{copying:?}, {crash:?}: {refused} refused, {opened} opened");
         }
+    }
+
+    #[test]
+    fn an_interrupted_copy_names_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(directory.path()).unwrap();
+        Copying::Backup.begin(&disk).unwrap();
+        Copying::Backup.begin(&disk).unwrap();
+        let error = Plan::make(&disk).unwrap_err().to_string();
+        assert!(error.contains(&format!("a backup into {} was interrupted", directory.path().display())), "{error}");
+        assert_eq!(Copying::Restore.begin(&disk).unwrap_err().to_string(), error);
+        Copying::Backup.complete(&disk).unwrap();
+        assert_eq!(Plan::make(&disk).unwrap().choice(), Choice::Create);
     }
 
     #[test]
