@@ -19,7 +19,8 @@ use crate::rows::{DatabaseFiles, LOCK, ROWS, RowMark, RowStore};
 use crate::settings::SettingsFile;
 use crate::statement::Statement;
 
-/// Writes a backup into a new directory: a consistent snapshot of the rows, then the catalog and the settings.
+/// Writes a backup into a new directory: the catalog and the settings, and a consistent snapshot of the rows, whose
+/// directory is marked as incomplete until all is there.
 ///
 /// # Errors
 /// If the database has no directory, or the backup directory exists already or cannot be written.
@@ -37,11 +38,20 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
     }
     let failed = |error: std::io::Error| user_error!(NotInState, "backup {}: {error}", into.display());
     std::fs::create_dir(into).map_err(failed)?;
-    let copied = rows.map_or(Ok(()), |rows| {
+    let marked = || -> thermocline_transactions::Result<RealDisk> {
         let disk = RealDisk::open_or_create(into.join(ROWS))?;
-        rows.backup(&disk).map(|_| ())
+        backup::Copying::Backup.begin(&disk)?;
+        Ok(disk)
+    };
+    let disk = rows.as_ref().map(|_| marked()).transpose().map_err(external);
+    let copied = disk.and_then(|disk| {
+        catalog.copy_to(into)?;
+        settings.copy_to(into)?;
+        match rows.zip(disk) {
+            Some((rows, disk)) => rows.backup(&disk).map(|_| ()).map_err(external),
+            None => Ok(()),
+        }
     });
-    let copied = copied.map_err(external).and_then(|()| catalog.copy_to(into)).and_then(|()| settings.copy_to(into));
     if copied.is_err()
         && let Err(error) = std::fs::remove_dir_all(into)
     {

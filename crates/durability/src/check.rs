@@ -8,7 +8,9 @@ use thermocline_tables::schema::TableId;
 use thermocline_tables::table::TupleId;
 use thermocline_types::{Error, Result};
 
+use crate::backup::check_whole;
 use crate::blocks::SegmentExtent;
+use crate::damage::damaged_segment;
 use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segments};
 use crate::recovery::{Choice, Execute, Halt, Plan, Progress, Rebuild};
@@ -67,11 +69,18 @@ impl Report {
 /// locked the directory.
 pub fn check_files(disk: &dyn Disk) -> Result<Report> {
     let mut report = Report::default();
+    report.found(check_whole(disk))?;
     let snapshots = list_snapshots(disk)?;
     for position in &snapshots {
         let checked = check_snapshot(disk, *position);
-        report.rows += report.found(checked)?.unwrap_or(0);
         report.snapshots += 1;
+        let Some((manifest, rows)) = report.found(checked)? else { continue };
+        report.rows += rows;
+        // Each damaged file is a finding of its own.
+        for extent in &manifest.references.segments {
+            let checked = check_extent(disk, &manifest, extent);
+            report.found(checked)?;
+        }
     }
     let control = Control::read(disk);
     report.found(control)?;
@@ -93,6 +102,9 @@ pub fn check<X: Execute>(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report> {
     let mut report = check_files(disk)?;
+    if check_whole(disk).is_err() {
+        return Ok(report);
+    }
     let plan = Plan::make(disk)?;
     match plan.choice() {
         // The report names this more exactly, unless a file is missing.
@@ -124,8 +136,8 @@ fn check_state<X: Execute>(
     members.iter().try_for_each(|member| member.partition.check())
 }
 
-/// Returns the number of rows.
-fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<u64> {
+/// Checks the files of a snapshot, except for the content of blocks. Returns the number of rows.
+fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<(Manifest, u64)> {
     let manifest = Manifest::read(disk, position)?;
     read_definitions(disk, &manifest)?;
     let mut rows = 0;
@@ -153,17 +165,16 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<u64> {
         rows += file.rows;
     }
     manifest.references.check(disk)?;
-    manifest.references.segments.iter().try_for_each(|extent| check_extent(disk, extent))?;
-    Ok(rows)
+    Ok((manifest, rows))
 }
 
 /// An error unless a file of blocks begins with what the snapshot refers to.
-fn check_extent(disk: &dyn Disk, extent: &SegmentExtent) -> Result<()> {
-    let name = extent.segment.file_name();
-    if read_pieces(&*disk.open(&name)?, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
+fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<()> {
+    let file = disk.open(&extent.segment.file_name())?;
+    if read_pieces(&*file, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
         return Ok(());
     }
-    Err(Error::corrupt(format_args!("{name} is not the file of the snapshot's manifest")))
+    Err(damaged_segment(disk, manifest, extent.segment))
 }
 
 fn check_log(disk: &dyn Disk, report: &mut Report) -> Result<()> {

@@ -14,6 +14,7 @@
 pub mod backup;
 pub mod blocks;
 pub mod check;
+mod damage;
 pub mod disk;
 pub mod log;
 pub mod recovery;

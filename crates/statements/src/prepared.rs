@@ -488,7 +488,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
 
 impl Select {
     fn explain(&self) -> Vec<String> {
-        let mut lines = explain_steps(&self.steps, &self.routing);
+        let mut lines = explain_steps(&self.steps, &self.routing, false);
         for (said, present) in [
             ("group", self.group.is_some()),
             ("distinct", self.distinct),

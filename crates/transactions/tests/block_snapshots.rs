@@ -220,8 +220,15 @@ fn a_damaged_block_is_named() {
     damaged[4096 + 500] ^= 1;
     disk.overwrite(&name, damaged);
     let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
-    assert!(report.problems[0].contains(&name), "{report}");
+    let named = [&name, "block ", " at byte 4096 of table \"t\" is damaged"];
+    assert!(named.iter().all(|part| report.problems[0].contains(part)), "{report}");
     let database = open(&disk, LIMIT);
+    // A backup would have the damage, too. What is there of it does not open.
+    let there = SimulatedDisk::new(8, Faults::default());
+    let error = database.backup(&there).unwrap_err().to_string();
+    assert!(named.iter().all(|part| error.contains(part)), "{error}");
+    let error = RowEngine::open(Arc::new(there), Settings::default()).unwrap_err().to_string();
+    assert!(error.contains("a backup into this directory was interrupted"), "{error}");
     let mut session = database.session();
     let mut failed = 0;
     for k in 0..ROWS {

@@ -82,6 +82,8 @@ fn seen(database: &RowEngine) -> i64 {
     let by_g: i64 = (0..10).map(|g| one(&mut session, &format!("SELECT count(*) FROM t WHERE g = {g}"))).sum();
     assert_eq!(by_g, rows, "by another index");
     assert_eq!(one(&mut session, "SELECT count(*) FROM t a JOIN t b ON a.k = b.k"), rows, "by look-ups of a join");
+    let some = one(&mut session, "SELECT count(*) FROM t WHERE k BETWEEN 1 AND 3 AND k + 0 > 0");
+    assert_eq!(one(&mut session, "SELECT count(*) FROM t WHERE k IN (1, 2, 3)"), some, "by several keys");
     let first = one(&mut session, "SELECT count(*) FROM t WHERE k = 1");
     assert_eq!(first, i64::from(rows > 10), "by key");
     let statistics = session.statistics().unwrap();

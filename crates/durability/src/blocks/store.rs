@@ -464,24 +464,44 @@ impl BlockStore {
     /// If a file cannot be removed; it is forgotten all the same.
     pub fn release(&mut self, number: BlockNumber) -> Result<()> {
         let Some(block) = self.blocks.get_mut(&number) else { return Ok(()) };
+        if block.rows <= 1 {
+            return self.remove(number);
+        }
         block.rows -= 1;
         self.rows -= 1;
-        let Block { segment, bytes, rows, row_bytes, .. } = *block;
-        let row_bytes = u64::from(row_bytes);
-        if rows > 0 {
-            self.live_bytes -= row_bytes;
-            if let Some(segment) = self.segments.get_mut(&segment) {
-                segment.live_bytes -= row_bytes;
-            }
-            return Ok(());
+        let row_bytes = u64::from(block.row_bytes);
+        self.live_bytes -= row_bytes;
+        if let Some(segment) = self.segments.get_mut(&block.segment) {
+            segment.live_bytes -= row_bytes;
         }
-        self.block_bytes -= u64::from(bytes);
-        self.blocks.remove(&number);
+        Ok(())
+    }
+
+    /// Forgets a block with all of its rows.
+    fn remove(&mut self, number: BlockNumber) -> Result<()> {
+        let Some(block) = self.blocks.remove(&number) else { return Ok(()) };
+        self.block_bytes -= u64::from(block.bytes);
+        self.rows -= u64::from(block.rows);
         self.aside.remove(&number);
         if self.pending.remove(&number).is_some() {
             self.forget_written();
         }
-        self.leave_segment(segment, number, row_bytes)
+        self.leave_segment(block.segment, number, block.live_bytes())
+    }
+
+    /// Notes that all rows of a table have left their blocks.
+    ///
+    /// # Errors
+    /// As of [`BlockStore::release`].
+    pub fn release_table(&mut self, table: TableId) -> Result<()> {
+        let mut numbers: Vec<BlockNumber> =
+            self.blocks.iter().filter(|(_, block)| block.table == table).map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        let mut released = Ok(());
+        for number in numbers {
+            released = self.remove(number).and(released);
+        }
+        released
     }
 
     /// Notes that a segment has a block with this many bytes of rows.
@@ -777,6 +797,10 @@ impl Blocks for BlockStore {
 
     fn release(&mut self, block: BlockNumber) -> Result<()> {
         BlockStore::release(self, block)
+    }
+
+    fn release_table(&mut self, table: TableId) -> Result<()> {
+        BlockStore::release_table(self, table)
     }
 }
 

@@ -17,6 +17,7 @@ mod real;
 mod simulated;
 
 use std::fmt::Debug;
+use std::path::Path;
 
 use crc32c::{crc32c, crc32c_append};
 use thermocline_types::Result;
@@ -30,6 +31,11 @@ pub const SECTOR: u64 = 512;
 
 /// One directory of files.
 pub trait Disk: Debug + Send + Sync {
+    /// Its path, for messages; `None` if it has none.
+    fn location(&self) -> Option<&Path> {
+        None
+    }
+
     /// The names of all files, sorted.
     fn list(&self) -> Result<Vec<String>>;
 

@@ -63,6 +63,10 @@ impl RealDisk {
 }
 
 impl Disk for RealDisk {
+    fn location(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     fn list(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(|error| failed("list", &self.path, &error))? {

@@ -11,6 +11,7 @@ use super::choice::{Choice, LogState, SnapshotState, choose};
 use super::run::Run;
 use super::{Halt, ReadOnly, Replay};
 use crate::Semantics;
+use crate::backup::check_whole;
 use crate::blocks::BlockFiles;
 use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{
@@ -92,8 +93,9 @@ impl Plan {
     /// Reads all files and changes nothing. Damage is part of the plan.
     ///
     /// # Errors
-    /// If a file cannot be read, or is of a newer version.
+    /// If a file cannot be read, or is of a newer version, or the files are a part of an interrupted copy.
     pub fn make(disk: &dyn Disk) -> Result<Self> {
+        check_whole(disk)?;
         let (control, control_damage) = match Control::read(disk) {
             Err(error @ Error::Corrupt(_)) => (None, Some(error)),
             control => (control?, None),

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use thermocline_tables::schema::IndexId;
 
 use super::access::KeyRange;
-use super::{Access, Routing, Step};
+use super::{Access, Needs, Routing, Step};
 
-/// One line for the partitions, and one for each step.
-pub(crate) fn explain_steps(steps: &[Step], routing: &Routing) -> Vec<String> {
+/// One line for the partitions, and one for each step, whose rows the statement `changes` or only reads.
+pub(crate) fn explain_steps(steps: &[Step], routing: &Routing, changes: bool) -> Vec<String> {
     let mut lines = vec![match routing {
         Routing::Any => "partitions: any one".to_owned(),
         Routing::Several(keys) => format!("partitions: those of {} values of the partition column", keys.len()),
@@ -41,7 +41,7 @@ pub(crate) fn explain_steps(steps: &[Step], routing: &Routing) -> Vec<String> {
         for (said, present) in [
             ("; left join", step.outer),
             ("; filtered", !step.on.is_empty() || !step.filter.is_empty()),
-            ("; may touch evicted rows", step.table.evictable),
+            ("; may touch evicted rows", step.table.evictable && (changes || step.needs == Needs::Row)),
         ] {
             if present {
                 line.push_str(said);

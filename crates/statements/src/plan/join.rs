@@ -6,7 +6,7 @@ use thermocline_tables::schema::TableDefinition;
 use thermocline_types::{Error, Result};
 
 use super::access::{Access, Choice, OrderColumn, choose};
-use super::{Step, conjuncts};
+use super::{Needs, Step, conjuncts};
 use crate::expression::Expr;
 
 /// A table of FROM, in written order; its position is its slot.
@@ -117,7 +117,7 @@ fn in_sequence(
             !used.contains(&(position - 1))
         });
         let table = Arc::clone(&joined.table);
-        steps.push(Step { slot, table, access, outer: joined.outer, on, filter: behind });
+        steps.push(Step { slot, table, access, outer: joined.outer, on, filter: behind, needs: Needs::Row });
         known = now_known;
     }
     Ok(JoinPlan { steps, ordered })

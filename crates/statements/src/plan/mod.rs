@@ -5,6 +5,7 @@ mod ahead;
 mod explain;
 mod join;
 mod key;
+mod needs;
 mod participants;
 mod point;
 mod spans;
@@ -22,6 +23,7 @@ pub(crate) use access::{Access, Bounds, KeyPart, KeyRange, OrderColumn, PartValu
 pub(crate) use ahead::read_ahead;
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
+pub(crate) use needs::{Needs, note_needs};
 pub(crate) use participants::{PartitionKey, Routing};
 pub(crate) use point::Points;
 pub(crate) use walk::{Loop, all_hold, find_rows, walk};
@@ -43,6 +45,8 @@ pub(crate) struct Step {
     pub on: Vec<Expr>,
     /// Conditions behind an outer join, which also apply to the row of NULLs.
     pub filter: Vec<Expr>,
+    /// What the statement needs of its rows.
+    pub needs: Needs,
 }
 
 /// The top-level conjuncts of a condition.

@@ -4,12 +4,12 @@ use smallvec::SmallVec;
 use thermocline_tables::PartitionHash;
 use thermocline_tables::key::integer;
 use thermocline_tables::partition::{Partition, Scope, Transaction};
-use thermocline_tables::table::{Keys, OfLookUps, Table, TupleId};
+use thermocline_tables::table::{Keys, OfLookUps, Row, Table, TupleId};
 use thermocline_types::{DataType, Error, Result, Value};
 
 use super::access::{Access, KeyPart};
 use super::key::push_parts;
-use super::{Routing, Step};
+use super::{Needs, Routing, Step};
 use crate::expression::{Environment, Expr, Frame};
 
 impl Step {
@@ -25,6 +25,26 @@ impl Step {
         let found = if push_parts(&mut key, parts, frame)? { table.find(*index, &key)? } else { None };
         frame.environment.keep(key);
         Ok(found)
+    }
+
+    /// Writes what the statement needs of a row that [`Step::find_point`] has found, if that needs no look at the row
+    /// and the row is evicted.
+    pub fn key_row<'a>(
+        &self,
+        table: &'a Table,
+        id: TupleId,
+        frame: &Frame<'_>,
+        image: &'a mut Vec<u8>,
+    ) -> Result<Option<Row<'a>>> {
+        if self.needs == Needs::Row || table.block_place(id).is_none() {
+            return Ok(None);
+        }
+        let Access::Key { parts, .. } = &self.access else { return Err(no_point()) };
+        let mut key = frame.environment.buffer();
+        push_parts(&mut key, parts, frame)?;
+        let row = self.needs.write(table, &key, image)?;
+        frame.environment.keep(key);
+        Ok(Some(row))
     }
 }
 

@@ -7,11 +7,11 @@ use thermocline_tables::schema::IndexKind;
 use thermocline_tables::table::{Blocks, EvictedRows, Keys, LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
 use thermocline_types::Result;
 
-use super::Step;
 use super::access::Access;
 use super::ahead::Next;
 use super::key::{bound, push_parts, range_bounds};
 use super::spans::Spans;
+use super::{Needs, Step};
 use crate::expression::{Expr, Frame, Source, TABLES_MAX};
 
 /// The steps of a nested loop with their tables.
@@ -102,14 +102,24 @@ pub(crate) fn find_rows<'a>(
 /// partition for longer then than if it waited elsewhere, but needs no memory for them.
 const IN_PLACE_ROWS_MIN: usize = 64;
 
+/// A row and the key by which an index has found it; the key is empty if the step does not take columns from it.
+type Found<'k> = (TupleId, &'k [u8]);
+
 /// Calls `each` for the matching rows of one step. Reads ahead for the next.
 fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Each<'_>) -> Result<bool> {
     let Some((step, table)) = all.step(depth) else { return Ok(true) };
     let next = all.step(depth + 1).and_then(|(step, table)| Next::of(step, table));
     let is_scan = matches!(step.access, Access::Scan) && table.evicted_rows() >= IN_PLACE_ROWS_MIN;
     let mut in_place = all.blocks.filter(|_| is_scan).map(|blocks| EvictedRows::new(table, blocks));
-    let mut visit = |id: TupleId, frame: &mut Frame<'a>| -> Result<bool> {
+    let is_covered = step.needs != Needs::Row && table.evicted_rows() > 0;
+    let mut image = Vec::new();
+    let mut visit = |(id, key): Found<'_>, frame: &mut Frame<'a>| -> Result<bool> {
         frame.environment.spend(1)?;
+        if is_covered && table.block_place(id).is_some() {
+            let mut frame: Frame<'_> = *frame;
+            frame.set(step.slot, Source::Row(step.needs.write(table, key, &mut image)?));
+            return if all_hold(&step.on, &frame)? { each(id, all, &mut frame) } else { Ok(true) };
+        }
         if let Some(evicted) = in_place.as_mut().filter(|_| table.block_place(id).is_some()) {
             let mut go_on = true;
             evicted.visit(id, &mut |row| {
@@ -126,10 +136,10 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
         frame.set(step.slot, Source::Row(row));
         if all_hold(&step.on, frame)? { each(id, all, frame) } else { Ok(true) }
     };
-    let mut visit_all = |ids: &mut dyn Iterator<Item = TupleId>, frame: &mut Frame<'a>| -> Result<bool> {
+    let mut visit_all = |found: &mut dyn Iterator<Item = Found<'_>>, frame: &mut Frame<'a>| -> Result<bool> {
         let Some(next) = next else {
-            for id in ids {
-                if !visit(id, frame)? {
+            for row in found {
+                if !visit(row, frame)? {
                     return Ok(false);
                 }
             }
@@ -138,15 +148,16 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
         // Few at first: the caller may stop early.
         let mut ahead = 1;
         loop {
-            let some: OfLookUps<TupleId> = ids.take(ahead).collect();
+            let some: OfLookUps<Found<'_>> = found.take(ahead).collect();
             if some.is_empty() {
                 return Ok(true);
             }
             if some.len() > 1 && !is_scan {
-                next.read_ahead(step, table, &some, frame)?;
+                let ids: OfLookUps<TupleId> = some.iter().map(|(id, _)| *id).collect();
+                next.read_ahead(step, table, &ids, frame)?;
             }
-            for id in some {
-                if !visit(id, frame)? {
+            for row in some {
+                if !visit(row, frame)? {
                     return Ok(false);
                 }
             }
@@ -154,21 +165,22 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
         }
     };
     match &step.access {
-        Access::Scan => visit_all(&mut table.scan(), frame),
+        Access::Scan => visit_all(&mut table.scan().map(|id| (id, [].as_slice())), frame),
         Access::Key { index, parts, unique, .. } => {
             let mut key = frame.environment.buffer();
             if !push_parts(&mut key, parts, frame)? {
                 frame.environment.keep(key);
                 return Ok(true);
             }
+            let kept = if is_covered { key.clone() } else { Vec::new() };
             if *unique {
                 let found = table.find(*index, &key)?;
                 frame.environment.keep(key);
-                return found.map_or(Ok(true), |id| visit_all(&mut std::iter::once(id), frame));
+                return found.map_or(Ok(true), |id| visit_all(&mut std::iter::once((id, &*kept)), frame));
             }
             let matches = table.lookup(*index, &key)?;
             frame.environment.keep(key);
-            visit_all(&mut { matches }, frame)
+            visit_all(&mut matches.map(|id| (id, &*kept)), frame)
         }
         Access::Range { index, parts, bounds, reverse } => {
             let (mut from, mut to) = (Vec::with_capacity(32), Vec::new());
@@ -178,8 +190,8 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
             to.extend_from_slice(&from);
             let Some((low, high)) = range_bounds(bounds.as_ref(), &mut from, &mut to, frame)? else { return Ok(true) };
             let (low, high) = (bound(low, &from), bound(high, &to));
-            let ids = table.range(*index, low, high)?.map(|(_, id)| id);
-            if *reverse { visit_all(&mut ids.rev(), frame) } else { visit_all(&mut { ids }, frame) }
+            let found = table.range(*index, low, high)?.map(|(key, id)| (id, key));
+            if *reverse { visit_all(&mut found.rev(), frame) } else { visit_all(&mut { found }, frame) }
         }
         Access::Union { index, kind: IndexKind::Hash, ranges, .. } => {
             let spans = Spans::of(ranges, frame)?;
@@ -190,8 +202,12 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
                     table.read_ahead(*index, &keys)?;
                     frame.environment.keep(keys.into_buffer());
                 }
-                let of_index = table.index(*index)?;
-                if !visit_all(&mut some.iter().flat_map(|key| of_index.lookup(key)), frame)? {
+                table.index(*index)?;
+                let found = some.iter().copied().flat_map(|key| {
+                    // The index exists.
+                    table.lookup(*index, key).into_iter().flatten().map(move |id| (id, key))
+                });
+                if !visit_all(&mut { found }, frame)? {
                     return Ok(false);
                 }
             }
@@ -203,8 +219,9 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
                 let place = if *reverse { spans.len() - 1 - place } else { place };
                 let (from, to) = spans.get(place);
                 let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-                let ids = table.range(*index, Bound::Included(from), to)?.map(|(_, id)| id);
-                let go_on = if *reverse { visit_all(&mut ids.rev(), frame)? } else { visit_all(&mut { ids }, frame)? };
+                let found = table.range(*index, Bound::Included(from), to)?.map(|(key, id)| (id, key));
+                let go_on =
+                    if *reverse { visit_all(&mut found.rev(), frame) } else { visit_all(&mut { found }, frame) }?;
                 if !go_on {
                     return Ok(false);
                 }

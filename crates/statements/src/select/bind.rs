@@ -12,7 +12,7 @@ use crate::bind::{AGGREGATES_FROM, Aggregate, AggregateKind, Binder, Typed};
 use crate::expression::Expr;
 use crate::names::{fold, object};
 use crate::output_name;
-use crate::plan::{Joined, OrderColumn, Routing, conjuncts, plan_joins};
+use crate::plan::{Joined, OrderColumn, Routing, conjuncts, note_needs, plan_joins};
 use crate::rows::OutputColumn;
 
 /// Columns of a result and their expressions.
@@ -114,6 +114,12 @@ fn plan(select: &mut Select, tables: &[Joined], condition: Option<Expr>) -> Resu
         Some(group) => group.first_only = sorted,
     }
     select.steps = joins.steps;
+    let group = select.group.iter();
+    let grouped = group.flat_map(|group| {
+        let aggregates = group.aggregates.iter().flat_map(|aggregate| [&aggregate.argument, &aggregate.filter]);
+        group.keys.iter().chain(aggregates.flatten()).chain(&group.having)
+    });
+    note_needs(&mut select.steps, &grouped.chain(&select.outputs).collect::<Vec<_>>());
     select.point = matches!(select.steps.as_slice(), [step] if step.is_point())
         && select.group.is_none()
         && !select.distinct

@@ -4,7 +4,7 @@ use thermocline_tables::partition::Scope;
 use thermocline_types::Result;
 
 use super::Select;
-use crate::plan::{Access, Routing};
+use crate::plan::{Access, Needs, Routing};
 
 /// Rows in memory that take as long to read as an evicted one.
 const EVICTED_COST: u64 = 10;
@@ -32,7 +32,10 @@ impl Select {
         let (mut rows, mut seen, mut count) = (0_u64, 0_u64, 1_u64);
         for partition in scope.members() {
             let table = partition.table(step.table.id)?;
-            rows += table.rows() as u64 + EVICTED_COST * table.evicted_rows() as u64;
+            rows += table.rows() as u64;
+            if step.needs == Needs::Row {
+                rows += EVICTED_COST * table.evicted_rows() as u64;
+            }
             seen += 1;
             count = partition.count().into();
         }

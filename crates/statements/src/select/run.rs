@@ -66,9 +66,16 @@ impl Select {
     ) -> Result<()> {
         environment.spend(1)?;
         let Some(step) = self.steps.first() else { return Ok(()) };
-        let Some(row) = environment.present(partition.table(step.table.id)?.row(id))? else { return Ok(()) };
+        let (table, mut image) = (partition.table(step.table.id)?, Vec::new());
+        let mut frame = Frame::new(parameters, environment);
+        let row = match step.key_row(table, id, &frame, &mut image)? {
+            Some(row) => row,
+            None => match environment.present(table.row(id))? {
+                Some(row) => row,
+                None => return Ok(()),
+            },
+        };
         if !step.on.is_empty() {
-            let mut frame = Frame::new(parameters, environment);
             frame.set(step.slot, Source::Row(row));
             if !all_hold(&step.on, &frame)? {
                 return Ok(());

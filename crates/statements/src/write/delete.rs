@@ -47,7 +47,7 @@ impl Delete {
     }
 
     pub fn explain(&self) -> Vec<String> {
-        explain_steps(std::slice::from_ref(&self.step), &self.routing)
+        explain_steps(std::slice::from_ref(&self.step), &self.routing, true)
     }
 
     pub fn run(

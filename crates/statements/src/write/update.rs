@@ -12,7 +12,7 @@ use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, 
 use crate::bind::Binder;
 use crate::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::heap_size::heap_size;
-use crate::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
+use crate::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, note_needs, plan_joins};
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
@@ -74,7 +74,7 @@ impl Update {
     }
 
     pub fn explain(&self) -> Vec<String> {
-        explain_steps(std::slice::from_ref(&self.step), &self.routing)
+        explain_steps(std::slice::from_ref(&self.step), &self.routing, true)
     }
 
     pub fn run(
@@ -264,7 +264,10 @@ pub(super) fn one_step(
     let tables = [joined];
     let routing = Routing::of(&tables, &filters)?;
     let plan = plan_joins(&tables, condition, None)?;
-    let step = plan.steps.into_iter().next().ok_or_else(|| Error::internal("a statement without a table"))?;
+    let mut steps = plan.steps;
+    // Rows that its conditions exclude; the others are needed whole, to be changed.
+    note_needs(&mut steps, &[]);
+    let step = steps.into_iter().next().ok_or_else(|| Error::internal("a statement without a table"))?;
     Ok((step, routing))
 }
 

@@ -19,7 +19,7 @@ use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
     BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
-    RowReader, Sampler, SamplingRate, Table, TupleId, Victims, of_table,
+    RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Victims,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
@@ -229,7 +229,7 @@ impl Partition {
                 }
                 let is_first = in_blocks.insert(place.block);
                 bytes += blocks.read_bytes(place.block, is_first);
-                let reader = blocks.reader(place, id, is_first)?;
+                let reader = TableBlocks::new(table.definition(), &**blocks).reader(place, id, is_first)?;
                 wanted.push(WantedRow { table: table.definition().id, id, place, reader });
             }
         }
@@ -250,7 +250,7 @@ impl Partition {
             if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {
                 continue;
             }
-            let ReadRow { image, block } = read.map_err(|error| self.named(table, error))?;
+            let ReadRow { image, block } = read?;
             self.has_pinned = true;
             self.returning(table, |partition, growth| {
                 let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
@@ -443,21 +443,10 @@ impl Partition {
     pub(super) fn bring_back(&mut self, table: TableId, id: TupleId, growth: Growth) -> Result<()> {
         self.has_pinned = true;
         let Some((table, blocks, place)) = self.evicted(table, id)? else { return Ok(()) };
-        let mut returned = Ok(());
-        let read = blocks.read(place, id, &mut |image| {
-            returned = table.bring_back(id, image, growth).map(drop);
-            Ok(())
-        });
-        read.map_err(|error| of_table(table.definition(), error)).and(returned)?;
+        let definition = Arc::clone(table.definition());
+        let mut back = |image: &[u8]| table.bring_back(id, image, growth).map(drop);
+        TableBlocks::new(&definition, blocks).read(place, id, &mut back)?;
         blocks.release(place.block)
-    }
-
-    /// The error of a read of a table's blocks, with its name.
-    fn named(&self, table: TableId, error: Error) -> Error {
-        match self.table(table) {
-            Ok(table) => of_table(table.definition(), error),
-            Err(_) => error,
-        }
     }
 
     /// Removes a row, if it is there, wherever it is. Takes no memory.
@@ -490,12 +479,9 @@ impl Partition {
 
     /// Forgets the evicted rows of a table that is about to go.
     pub(super) fn release_table(&mut self, table: TableId) {
-        let Self { tables, blocks, .. } = self;
-        let table = tables.get(table.0 as usize).and_then(Option::as_ref);
-        let (Some(table), Some(blocks)) = (table, blocks) else { return };
-        for place in table.evicted_from(TupleId(0)).filter_map(|id| table.block_place(id)) {
+        if let Some(blocks) = &mut self.blocks {
             // A file that cannot be removed stays until the next start.
-            let _stays = blocks.release(place.block);
+            let _stays = blocks.release_table(table);
         }
     }
 

@@ -267,4 +267,10 @@ pub trait Blocks: Debug + Send {
     /// # Errors
     /// If a file that nothing refers to any more cannot be removed.
     fn release(&mut self, block: BlockNumber) -> Result<()>;
+
+    /// Notes that all rows of a table have left their blocks.
+    ///
+    /// # Errors
+    /// As of [`Blocks::release`].
+    fn release_table(&mut self, table: TableId) -> Result<()>;
 }

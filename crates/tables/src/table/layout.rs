@@ -270,6 +270,25 @@ impl Layout {
         self.check_length(image)
     }
 
+    /// [`Layout::encode`] with some of the columns: others get an arbitrary value, in columns that may be NULL a NULL.
+    pub(super) fn encode_some<'a>(
+        &self,
+        image: &mut Vec<u8>,
+        value: impl Fn(usize) -> Option<ValueRef<'a>>,
+    ) -> Result<()> {
+        image.clear();
+        image.resize(self.fixed, 0);
+        for (position, field) in self.columns.iter().enumerate() {
+            match value(position) {
+                Some(value) => self.encode_one(image, position, value)?,
+                None if field.nullable => self.encode_one(image, position, ValueRef::Null)?,
+                None if field.kind.is_variable() => self.put_end(image, *field),
+                None => {}
+            }
+        }
+        self.check_length(image)
+    }
+
     #[inline]
     pub(super) fn check_length(&self, image: &[u8]) -> Result<()> {
         if self.short_ends && image.len() - self.fixed > u16::MAX as usize {

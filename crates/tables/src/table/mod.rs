@@ -33,6 +33,7 @@ mod slab;
 mod statement_memory;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod table;
+mod table_blocks;
 mod tuple_ids;
 mod undo;
 mod victims;
@@ -54,8 +55,8 @@ pub use locator::{BlockNumber, BlockPlace};
 pub use patch::Patch;
 pub use row::Row;
 pub use statement_memory::{StatementMemory, Structure, out_of_memory};
-pub(crate) use table::of_table;
 pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
+pub(crate) use table_blocks::TableBlocks;
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
 pub(crate) use victims::Sampler;

@@ -1,11 +1,10 @@
 //! Progress of a reader through a table that transactions change.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
-use super::{BlockNumber, BlockReader, BlockRows, Blocks, Table, TupleId, of_table};
+use super::{BlockNumber, BlockReader, BlockRows, Blocks, Table, TableBlocks, TupleId};
 
 /// Rows put off that are looked at for their blocks at a time: less than a millisecond.
 const LOOKS_MAX: usize = 1 << 12;
@@ -106,11 +105,8 @@ impl ScanFrontier {
         live: &mut dyn FnMut(TupleId) -> Result<()>,
     ) -> Result<Vec<BlockReader>> {
         let blocks = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
-        let named = |block| {
-            let (read, table) = (blocks.block_reader(block)?, Arc::clone(table.definition()));
-            Ok(Box::new(move || read().map_err(|error| of_table(&table, error))) as BlockReader)
-        };
-        self.blocks(table, count, live)?.into_iter().map(named).collect()
+        let blocks = TableBlocks::new(table.definition(), blocks);
+        self.blocks(table, count, live)?.into_iter().map(|block| blocks.block_reader(block)).collect()
     }
 
     fn blocks(

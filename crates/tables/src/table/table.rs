@@ -25,6 +25,7 @@ use crate::schema::{IndexId, TableDefinition, TableId};
 
 mod ahead;
 mod building;
+mod covering;
 mod eviction;
 mod filling;
 mod loading;
@@ -33,7 +34,6 @@ mod reshape;
 mod verify;
 
 use eviction::EarlierLayout;
-pub(crate) use eviction::of_table;
 pub use eviction::{BlockLayouts, EvictedRows};
 use recency::Recency;
 pub(super) use reshape::widen;

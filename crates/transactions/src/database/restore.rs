@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_durability::backup::check_empty;
+use thermocline_durability::backup::{Copying, check_empty};
 use thermocline_durability::blocks::BlockFiles;
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::{Control, LogExtent};
@@ -74,6 +74,7 @@ impl RowEngine {
         let head = Head { id: recovered.transaction, timestamp: recovered.timestamp, seed: 0 };
         // Rows do not change while they are copied, so none wait.
         let barrier = Barrier::at(&mut members, head, until, &schema, usize::MAX);
+        Copying::Restore.begin(&*into)?;
         // All rows are in memory.
         let files = BlockFiles::open(Arc::clone(&into), None)?;
         let taking = Taking::begin(Arc::clone(&into), identity, barrier, &files)?;
@@ -83,6 +84,7 @@ impl RowEngine {
         }
         let manifest = taking.complete(until)?;
         Control { identity, log: LogExtent::NotBegun }.write(&*into)?;
+        Copying::Restore.complete(&*into)?;
         Ok(manifest)
     }
 }

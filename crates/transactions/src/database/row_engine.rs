@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_durability::backup::backup;
+use thermocline_durability::backup::{Copying, backup};
 use thermocline_durability::disk::{DirectoryLock, Disk, EmptyDisk};
 use thermocline_durability::log::{Collector, Control, LogExtent, LogThread, Writer};
 use thermocline_durability::recovery::{Plan, Progress, ReadOnly, Rebuild, recover_planned, taken_back};
@@ -291,6 +291,8 @@ impl RowEngine {
 
     /// Writes a backup into an empty directory: the state at a moment after this call began.
     pub fn backup(&self, into: &dyn Disk) -> Result<Manifest> {
+        // The snapshot may take long.
+        Copying::Backup.begin(into)?;
         self.snapshot()?;
         let _kept = self.shared.snapshots()?.keep();
         backup(&*self.shared.disk, into)

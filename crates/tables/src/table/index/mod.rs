@@ -98,6 +98,11 @@ impl Index {
         &self.definition
     }
 
+    /// Columns of its keys.
+    pub(crate) fn columns(&self) -> &[KeyColumn] {
+        &self.columns
+    }
+
     /// A number that two indexes of a table share if and only if, with the highest probability, they give the same keys.
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint

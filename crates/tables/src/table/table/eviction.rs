@@ -9,6 +9,7 @@ use super::reshape::widen;
 use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
 use crate::table::locator::{BlockNumber, BlockPlace};
+use crate::table::table_blocks::TableBlocks;
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
 const WANTED_MAX: usize = 100_000;
@@ -90,12 +91,8 @@ impl Table {
     ) -> Result<()> {
         let Some(place) = self.block_place(id) else { return each(self.row_unread(id)?) };
         let blocks = blocks.ok_or_else(|| Error::internal("an evicted row without blocks"))?;
-        let mut given = Ok(());
-        let read = blocks.read(place, id, &mut |image| {
-            given = self.current_image(place.block, image).and_then(|image| each(Row::new(&self.layout, &image)));
-            Ok(())
-        });
-        read.map_err(|error| of_table(&self.definition, error)).and(given)
+        TableBlocks::new(&self.definition, blocks)
+            .read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
     }
 
     /// Image of a row in the table's layout, of the one that its block has.
@@ -377,7 +374,7 @@ const RECENT_BYTES: usize = 2 << 20;
 #[derive(Debug)]
 pub struct EvictedRows<'a> {
     table: &'a Table,
-    blocks: &'a dyn Blocks,
+    blocks: TableBlocks<'a>,
     /// The last read is the last.
     recent: VecDeque<BlockRows>,
 }
@@ -385,7 +382,7 @@ pub struct EvictedRows<'a> {
 impl<'a> EvictedRows<'a> {
     /// Reads from these blocks.
     pub fn new(table: &'a Table, blocks: &'a dyn Blocks) -> Self {
-        Self { table, blocks, recent: VecDeque::new() }
+        Self { table, blocks: TableBlocks::new(&table.definition, blocks), recent: VecDeque::new() }
     }
 
     /// Gives an evicted row to `each`.
@@ -395,8 +392,7 @@ impl<'a> EvictedRows<'a> {
     pub fn visit(&mut self, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let place = self.table.block_place(id).ok_or_else(|| self.table.no_row(id))?;
         if !self.recent.iter().any(|block| block.block() == place.block) {
-            let block = self.blocks.block_reader(place.block)?();
-            let block = block.map_err(|error| of_table(&self.table.definition, error))?;
+            let block = self.blocks.block_reader(place.block)?()?;
             let mut bytes = block.memory_bytes();
             let fit = |older: &&BlockRows| {
                 bytes += older.memory_bytes();
@@ -428,15 +424,6 @@ impl BlockLayouts {
         block.chosen().try_for_each(|(id, image)| {
             each(id, Row::new(&self.layout, &current_image((&self.earlier, &self.layout), block.block(), image)?))
         })
-    }
-}
-
-/// The error of a read of blocks, with the table whose rows they have.
-pub(crate) fn of_table(table: &TableDefinition, error: Error) -> Error {
-    match error {
-        Error::Corrupt(what) => Error::corrupt(format_args!("table \"{}\": {what}", table.name)),
-        Error::Io(what) => Error::Io(format!("table \"{}\": {what}", table.name).into()),
-        other => other,
     }
 }
 
