@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
-use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
+use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
@@ -506,19 +506,25 @@ fn answers_do_not_depend_on_blocks() {
         })
     };
     let mut answers = Vec::new();
-    for eviction in [
-        None,
-        blocks(4 << 10, Merge::Tuple),
-        blocks(1 << 20, Merge::Tuple),
-        blocks(4 << 10, Merge::Block),
-        blocks(128 << 10, Merge::Block),
-        chain(SamplingRate::default(), Merge::Tuple),
-        chain(SamplingRate::ALL, Merge::Block),
+    let directories: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+    let simulated = || Arc::new(SimulatedDisk::new(1, Faults::default())) as Arc<dyn Disk>;
+    let real = |number: usize| RealDisk::open(directories[number].path()).unwrap();
+    for (eviction, disk) in [
+        (None, simulated()),
+        (blocks(4 << 10, Merge::Tuple), simulated()),
+        (blocks(1 << 20, Merge::Tuple), simulated()),
+        (blocks(4 << 10, Merge::Block), simulated()),
+        (blocks(128 << 10, Merge::Block), simulated()),
+        // Through io_uring, where the kernel has it.
+        (blocks(64 << 10, Merge::Tuple), Arc::new(real(0))),
+        (blocks(64 << 10, Merge::Block), Arc::new(real(1))),
+        (blocks(64 << 10, Merge::Tuple), Arc::new(real(2).without_ring())),
+        (chain(SamplingRate::default(), Merge::Tuple), simulated()),
+        (chain(SamplingRate::ALL, Merge::Block), simulated()),
     ] {
-        let disk = SimulatedDisk::new(1, Faults::default());
         let memory_bytes_max = if eviction.is_some() { LIMIT } else { 1 << 30 };
         let settings = Settings { memory_bytes_max, eviction, partitions: 2, seed: 1, ..Settings::default() };
-        let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
+        let database = RowEngine::open(disk, settings).unwrap();
         let mut session = database.session();
         fill_groups(&mut session, 30_000, |k| k % 100);
         run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);

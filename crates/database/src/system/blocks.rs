@@ -22,6 +22,7 @@ pub fn columns() -> Columns<Row> {
         .number("written_bytes_total", |row| row.blocks.written_bytes_total)
         .number("reads_total", |row| row.blocks.reads_total)
         .number("read_bytes_total", |row| row.blocks.read_bytes_total)
+        .text("reads", |row| if row.blocks.is_asynchronous { "io_uring" } else { "threads" })
 }
 
 pub fn rows(statistics: &Statistics) -> Vec<Row> {

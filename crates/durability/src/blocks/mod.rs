@@ -14,6 +14,7 @@
 mod directory;
 mod files;
 mod format;
+mod opened;
 mod store;
 #[cfg(test)]
 mod tests;

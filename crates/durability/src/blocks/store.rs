@@ -1,25 +1,21 @@
 //! The blocks of one partition, in append-only segments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
     BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
-    Charge, DirectoryEntry, ReadRow, RowReader, SamplingRate, TupleId, Victims, Working,
+    Charge, DirectoryEntry, RowReader, SamplingRate, TupleId, Victims, Working,
 };
 use thermocline_types::{Error, Result};
 
 use super::directory::{DirectoryBuilder, KeysOfBlock};
 use super::files::{self, BlockFiles, Source};
-use super::format::{
-    BlockBuilder, NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records, segment_header,
-};
+use super::format::{BlockBuilder, PAGE_BYTES, Record, segment_header};
+use super::opened::{OpenedBlock, RowRead, Traffic};
 use super::writer::{BlockWrites, PendingBlock, SegmentWrites};
 use crate::disk::ReadFile;
 
@@ -139,25 +135,18 @@ pub struct BlockStore {
     traffic: Arc<Traffic>,
 }
 
-/// What was read since the start, on any thread.
-#[derive(Debug, Default)]
-struct Traffic {
-    reads: AtomicU64,
-    bytes: AtomicU64,
-}
-
 #[derive(Debug, Clone, Copy)]
-struct Block {
-    table: TableId,
+pub(super) struct Block {
+    pub table: TableId,
     segment: u64,
     /// First byte in the segment.
-    at: u64,
+    pub at: u64,
     /// Bytes there, with zeros up to the end of a page.
-    bytes: u32,
+    pub bytes: u32,
     /// Rows that have not left it.
     rows: u32,
     /// Mean bytes of a row when it was written.
-    row_bytes: u32,
+    pub row_bytes: u32,
     /// Number of the last snapshot that refers to it.
     snapshot: u64,
 }
@@ -527,83 +516,6 @@ impl BlockStore {
     }
 }
 
-/// A block as of some moment. Its bytes stay readable for as long as this lives, also when its rows have left.
-struct OpenedBlock {
-    number: BlockNumber,
-    block: Block,
-    file: Arc<dyn ReadFile>,
-    /// Its bytes, if it may not be in its file.
-    pending: Option<Arc<PendingBlock>>,
-    name: String,
-    traffic: Arc<Traffic>,
-}
-
-impl OpenedBlock {
-    fn read_row<T>(
-        &self,
-        offset: u32,
-        tuple: TupleId,
-        buffer: &mut Vec<u8>,
-        each: impl FnOnce(&[u8]) -> Result<T>,
-    ) -> Result<T> {
-        let damaged = |what: &str| self.damaged(format_args!("{what} at byte {offset} of it, row {}", tuple.0));
-        let (offset, end) = (offset as usize, self.block.bytes as usize);
-        let first = offset / PAGE_BYTES * PAGE_BYTES;
-        // A row is likely to be as long as others, if they are short.
-        let likely = offset + (self.block.row_bytes as usize).min(PAGE_BYTES);
-        let mut last = likely.next_multiple_of(PAGE_BYTES).min(end);
-        loop {
-            self.read(first..last, buffer)?;
-            match record(buffer.get(offset - first..).unwrap_or_default(), (self.number, self.block.table)) {
-                Ok((record, _)) if record.tuple == tuple => return each(record.image),
-                Ok(_) => return Err(damaged("another row is")),
-                Err(NotARecord::Longer(bytes)) if offset + bytes <= end && last < end => {
-                    last = (offset + bytes).next_multiple_of(PAGE_BYTES).min(end);
-                }
-                Err(_) => return Err(damaged("something else than a row is")),
-            }
-        }
-    }
-
-    /// Its records with their offsets.
-    fn read_all<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<Vec<(u32, Record<'b>)>> {
-        self.read(0..self.block.bytes as usize, buffer)?;
-        let found = records(buffer, (self.number, self.block.table));
-        found.ok_or_else(|| self.damaged(format_args!("it is not what was written")))
-    }
-
-    fn rows(&self) -> Result<BlockRows> {
-        let mut bytes = Vec::new();
-        let rows = self.read_all(&mut bytes)?.into_iter().map(|(offset, record)| {
-            let start = offset as usize + RECORD_HEADER_BYTES;
-            (record.tuple, offset, start..start + record.image.len())
-        });
-        let rows: Vec<_> = rows.collect();
-        Ok(BlockRows::new(self.number, bytes, rows.into_iter()))
-    }
-
-    fn read(&self, range: Range<usize>, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.clear();
-        if let Some(pending) = &self.pending {
-            buffer.extend_from_slice(pending.bytes.get(range).unwrap_or_default());
-            return Ok(());
-        }
-        buffer.resize(range.len(), 0);
-        let read = self.file.read_at(self.block.at + range.start as u64, buffer)?;
-        self.traffic.reads.fetch_add(1, Ordering::Relaxed);
-        self.traffic.bytes.fetch_add(read as u64, Ordering::Relaxed);
-        if read < range.len() {
-            return Err(self.damaged(format_args!("the file ends {read} bytes after byte {} of it", range.start)));
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn damaged(&self, what: fmt::Arguments<'_>) -> Error {
-        Error::corrupt(format_args!("{}: block {} at byte {}: {what}", self.name, self.number.0, self.block.at))
-    }
-}
-
 /// Reads all of a block that an earlier process has written.
 ///
 /// # Errors
@@ -707,17 +619,8 @@ impl Blocks for BlockStore {
     }
 
     fn reader(&self, place: BlockPlace, tuple: TupleId, is_first: bool) -> Result<RowReader> {
-        let opened = self.opened(place.block)?;
         let reads_block = is_first && self.settings.merge == Merge::Block;
-        Ok(Box::new(move || {
-            // A damaged row leaves the others readable.
-            let block = reads_block.then(|| opened.rows()).and_then(Result::ok);
-            let image = match block.as_ref().and_then(|block| block.image(place.offset)) {
-                Some(image) => image.to_vec(),
-                None => opened.read_row(place.offset, tuple, &mut Vec::new(), |image| Ok(image.to_vec()))?,
-            };
-            Ok(ReadRow { image, block })
-        }))
+        Ok(Box::new(RowRead { opened: self.opened(place.block)?, offset: place.offset, tuple, reads_block }))
     }
 
     fn block_bytes(&self) -> usize {
@@ -790,8 +693,9 @@ impl Blocks for BlockStore {
             file_bytes: self.file_bytes,
             written_total: self.written,
             written_bytes_total: self.written_bytes,
-            reads_total: self.traffic.reads.load(Ordering::Relaxed),
-            read_bytes_total: self.traffic.bytes.load(Ordering::Relaxed),
+            reads_total: self.traffic.reads(),
+            read_bytes_total: self.traffic.bytes(),
+            is_asynchronous: self.files.disk().is_asynchronous(),
         }
     }
 

@@ -55,6 +55,11 @@ pub trait Disk: Debug + Send + Sync {
         self.open(name)
     }
 
+    /// Whether reads of such a file are [asynchronous](ReadFile::is_asynchronous).
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
+
     /// Gives a file another name; a file that has that name is replaced in one step.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
@@ -92,6 +97,25 @@ pub trait ReadFile: Debug + Send + Sync {
     /// Fills the buffer from this offset on; returns the number of bytes read, which is less than the buffer's length
     /// only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Whether [`start_read`](Self::start_read) returns at once, and calls what follows in another thread.
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
+
+    /// Reads this many bytes as [`read_at`](Self::read_at) does, and gives them to `done`, which must not wait.
+    fn start_read(&self, offset: u64, length: usize, done: WhenRead) {
+        read_then(self, offset, length, done);
+    }
+}
+
+/// What follows a read. It gets fewer bytes than were wanted only at the end of the file.
+pub type WhenRead = Box<dyn FnOnce(Result<&[u8]>) + Send>;
+
+/// Reads, waits, and calls what follows.
+fn read_then(file: &(impl ReadFile + ?Sized), offset: u64, length: usize, done: WhenRead) {
+    let mut bytes = vec![0; length];
+    done(file.read_at(offset, &mut bytes).map(|read| bytes.get(..read).unwrap_or_default()));
 }
 
 /// Right to use a directory, given back on drop.

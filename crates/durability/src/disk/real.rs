@@ -1,14 +1,18 @@
 //! The real disk.
 
+mod aligned;
 mod direct;
+mod ring;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::{Arc, OnceLock};
 
-use direct::DirectFile;
+use direct::{DirectAppend, DirectRead};
+use ring::Ring;
 use thermocline_types::{Error, Result};
 
 use crate::disk::{AppendFile, DirectoryLock, Disk, ReadFile};
@@ -21,6 +25,8 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct RealDisk {
     path: PathBuf,
+    /// For files of blocks, from the first that is read on; `None` where the kernel has none, or is not to be asked.
+    ring: OnceLock<Option<Arc<Ring>>>,
 }
 
 impl RealDisk {
@@ -31,7 +37,13 @@ impl RealDisk {
         if !metadata.is_dir() {
             return Err(Error::cannot_open(format_args!("cannot open {}: not a directory", path.display())));
         }
-        Ok(Self { path })
+        Ok(Self { path, ring: OnceLock::new() })
+    }
+
+    /// Has threads wait for each read, also where the kernel can do several at once.
+    #[must_use]
+    pub fn without_ring(self) -> Self {
+        Self { ring: OnceLock::from(None), ..self }
     }
 
     /// Opens a directory, or creates it if it does not exist; the parent must exist, so that a mistyped path is an
@@ -52,6 +64,10 @@ impl RealDisk {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn ring(&self) -> Option<&Arc<Ring>> {
+        self.ring.get_or_init(|| Ring::start().ok()).as_ref()
     }
 
     fn file(&self, name: &str) -> Result<PathBuf> {
@@ -101,11 +117,15 @@ impl Disk for RealDisk {
     }
 
     fn create_direct(&self, name: &str) -> Result<Box<dyn AppendFile>> {
-        Ok(Box::new(DirectFile::create(self.file(name)?)?))
+        Ok(Box::new(DirectAppend::create(self.file(name)?)?))
     }
 
     fn open_direct(&self, name: &str) -> Result<Box<dyn ReadFile>> {
-        Ok(Box::new(DirectFile::open(self.file(name)?)?))
+        Ok(Box::new(DirectRead::open(self.file(name)?, self.ring().cloned())?))
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        self.ring().is_some_and(|ring| ring.works())
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

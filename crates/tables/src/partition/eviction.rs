@@ -65,7 +65,18 @@ impl WantedRow {
     /// Reads it.
     pub fn fetch(self) -> FetchedRow {
         let Self { table, id, place, reader } = self;
-        FetchedRow { table, id, place, read: reader() }
+        FetchedRow { table, id, place, read: reader.read() }
+    }
+
+    /// Whether [`start`](Self::start) returns before it is read.
+    pub fn is_asynchronous(&self) -> bool {
+        self.reader.is_asynchronous()
+    }
+
+    /// Reads it, and gives it to `then`, on another thread if it is [asynchronous](Self::is_asynchronous).
+    pub fn start(self, then: impl FnOnce(FetchedRow) + Send + 'static) {
+        let Self { table, id, place, reader } = self;
+        reader.start(Box::new(move |read| then(FetchedRow { table, id, place, read })));
     }
 }
 

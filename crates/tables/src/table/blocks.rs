@@ -10,8 +10,20 @@ use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
-/// Reads a row, or says why it cannot.
-pub type RowReader = Box<dyn FnOnce() -> Result<ReadRow> + Send>;
+/// A read of a row.
+pub type RowReader = Box<dyn ReadsRow>;
+
+/// A read of a row, which can be done on any thread.
+pub trait ReadsRow: Send {
+    /// Reads the row, or says why it cannot.
+    fn read(self: Box<Self>) -> Result<ReadRow>;
+
+    /// Whether [`start`](Self::start) returns before the row is read, and what follows comes on another thread.
+    fn is_asynchronous(&self) -> bool;
+
+    /// Reads the row, and gives it, or why it cannot be read, to `then`, which must not wait.
+    fn start(self: Box<Self>, then: Box<dyn FnOnce(Result<ReadRow>) + Send>);
+}
 
 /// A row that was read from a block.
 #[derive(Debug)]
@@ -177,6 +189,8 @@ pub struct BlockStatistics {
     pub reads_total: u64,
     /// Bytes read.
     pub read_bytes_total: u64,
+    /// Whether the disk reads rows side by side; otherwise a thread waits for each read.
+    pub is_asynchronous: bool,
 }
 
 /// Blocks of one partition's evicted rows (Anti-Caching 2013, section 3.1).

@@ -39,8 +39,8 @@ mod undo;
 mod victims;
 
 pub use blocks::{
-    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, ReadRow, RowKeys,
-    RowReader,
+    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, ReadRow, ReadsRow,
+    RowKeys, RowReader,
 };
 pub use budget::{Budget, Full, Growth, Reach, Taken, Working};
 pub use charge::{Charge, allocated};

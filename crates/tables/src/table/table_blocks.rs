@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
-use super::blocks::{BlockReader, Blocks, RowReader};
+use super::blocks::{BlockReader, Blocks, ReadRow, ReadsRow, RowReader};
 use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableDefinition;
@@ -33,14 +33,34 @@ impl<'a> TableBlocks<'a> {
 
     /// [`Blocks::reader`].
     pub fn reader(self, place: BlockPlace, tuple: TupleId, is_first: bool) -> Result<RowReader> {
-        let (read, table) = (self.blocks.reader(place, tuple, is_first)?, Arc::clone(self.table));
-        Ok(Box::new(move || read().map_err(|error| named(&table, error))))
+        let read = self.blocks.reader(place, tuple, is_first)?;
+        Ok(Box::new(ReadOfTable { table: Arc::clone(self.table), read }))
     }
 
     /// [`Blocks::block_reader`].
     pub fn block_reader(self, block: BlockNumber) -> Result<BlockReader> {
         let (read, table) = (self.blocks.block_reader(block)?, Arc::clone(self.table));
         Ok(Box::new(move || read().map_err(|error| named(&table, error))))
+    }
+}
+
+struct ReadOfTable {
+    table: Arc<TableDefinition>,
+    read: RowReader,
+}
+
+impl ReadsRow for ReadOfTable {
+    fn read(self: Box<Self>) -> Result<ReadRow> {
+        self.read.read().map_err(|error| named(&self.table, error))
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        self.read.is_asynchronous()
+    }
+
+    fn start(self: Box<Self>, then: Box<dyn FnOnce(Result<ReadRow>) + Send>) {
+        let Self { table, read } = *self;
+        read.start(Box::new(move |row| then(row.map_err(|error| named(&table, error)))));
     }
 }
 

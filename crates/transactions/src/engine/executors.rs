@@ -46,6 +46,8 @@ pub struct Options {
 
 /// Threads that read evicted rows: as many reads as a disk does well at once.
 const FETCHERS: usize = 16;
+/// Their number where the disk reads rows side by side: for blocks whose rows move, and rows still in memory.
+const FETCHERS_BESIDE: usize = 2;
 
 /// The threads of all partitions, and those that read evicted rows.
 pub struct Executors<P: Program + ?Sized> {
@@ -65,10 +67,13 @@ impl<P: Program + ?Sized> Executors<P> {
         commit_waiters: Arc<CommitWaiters<P::Outcome>>,
     ) -> Result<Self> {
         let idle_max = options.idle_max;
+        let is_asynchronous =
+            |member: &Member| member.partition.blocks().is_some_and(|blocks| blocks.statistics().is_asynchronous);
+        let fetchers = if members.iter().all(is_asynchronous) { FETCHERS_BESIDE } else { FETCHERS };
         let (shared, workers) = assemble(options, Tuning::default(), members, journal, commit_waiters)?;
         let mut engine = Self { shared, threads: Vec::new(), fetchers: Vec::new(), idle_max };
         let failed = |error: std::io::Error| Error::Io(format!("cannot start a thread: {error}").into());
-        for number in 0..FETCHERS {
+        for number in 0..fetchers {
             let (mut fetcher, clock) = (Fetcher::new(Arc::clone(&engine.shared)), engine.shared.clock.clone());
             let thread = std::thread::Builder::new().name(format!("fetcher {number}"));
             let thread = thread.spawn(move || machine::run(&mut fetcher, &clock));
@@ -142,6 +147,7 @@ impl<P: Program + ?Sized> Executors<P> {
         // Transactions that wait for rows are refused, as all that have not run.
         self.shared.fetches.close();
         self.fetchers.drain(..).for_each(|thread| drop(thread.join()));
+        self.shared.fetches.wait_for_started();
         members
     }
 }

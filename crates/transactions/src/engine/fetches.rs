@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use thermocline_machine::ids::PartitionId;
 use thermocline_machine::{EventCount, Wait};
 use thermocline_tables::partition::{FetchedRow, WantedId, WantedRow};
@@ -102,6 +102,29 @@ impl<P: Program + ?Sized> Followers<P> {
 /// Fetches that wait for a reader.
 pub struct Fetches<P: Program + ?Sized> {
     state: Mutex<State<P>>,
+    started: Arc<StartedCount>,
+}
+
+/// Number of fetches that a disk does by itself.
+#[derive(Default)]
+struct StartedCount {
+    count: Mutex<usize>,
+    is_none: Condvar,
+}
+
+/// A fetch that a disk does by itself, until this is dropped.
+pub(super) struct Started {
+    count: Arc<StartedCount>,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let mut count = self.count.count.lock();
+        *count -= 1;
+        if *count == 0 {
+            self.count.is_none.notify_all();
+        }
+    }
 }
 
 struct State<P: Program + ?Sized> {
@@ -113,7 +136,8 @@ struct State<P: Program + ?Sized> {
 
 impl<P: Program + ?Sized> Default for Fetches<P> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { waiting: VecDeque::new(), idle: Vec::new(), is_closed: false }) }
+        let state = State { waiting: VecDeque::new(), idle: Vec::new(), is_closed: false };
+        Self { state: Mutex::new(state), started: Arc::default() }
     }
 }
 
@@ -154,6 +178,20 @@ impl<P: Program + ?Sized> Fetches<P> {
                 }
                 Next::Nothing(Wait::new(event, seen))
             }
+        }
+    }
+
+    /// Notes a fetch that a disk does by itself.
+    pub(super) fn start(&self) -> Started {
+        *self.started.count.lock() += 1;
+        Started { count: Arc::clone(&self.started) }
+    }
+
+    /// Waits until disks have done what was [started](Self::start).
+    pub(super) fn wait_for_started(&self) {
+        let mut count = self.started.count.lock();
+        while *count > 0 {
+            self.started.is_none.wait(&mut count);
         }
     }
 

@@ -338,7 +338,7 @@ impl<P: Program + ?Sized> Shared<P> {
                         (Ok(rows), Some(shared)) => {
                             let request = Request { program, arguments, ticket, interrupt };
                             let waiting = Waiting { request, restarts: restarts + 1 };
-                            shared.fetches.push(Reading::Over(over, rows, waiting));
+                            shared.fetch(Reading::Over(over, rows, waiting));
                             Ok(None)
                         }
                         (Err(error), _) => Ok(ticket.answer(Err(error))),

@@ -450,7 +450,7 @@ impl<P: Program + ?Sized> Worker<P> {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
                         let waiting = Waiting { request, restarts: restarts + 1 };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
-                            self.shared.fetches.push(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
+                            self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
                         }
                     }
                     Err(error) => self.replies.extend(request.ticket.answer(Err(error))),

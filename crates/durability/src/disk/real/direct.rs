@@ -6,30 +6,30 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use thermocline_types::{Error, Result};
+use thermocline_types::Result;
 
+use super::aligned::Aligned;
+use super::ring::{Read, Ring};
 use super::{RealFile, failed};
-use crate::disk::{AppendFile, ReadFile};
-
-/// Alignment of memory, offsets and lengths: that of every device at hand, and of pages in memory.
-const ALIGNMENT: usize = 4096;
+use crate::disk::{AppendFile, ReadFile, WhenRead, read_then};
 
 thread_local! {
     /// Aligned memory through which bytes go.
-    static BOUNCE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static BOUNCE: RefCell<Aligned> = RefCell::default();
 }
 
 /// Memory of a thread that is kept between two transfers.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// A file of whole pages. Appends and reads must be of whole pages, too.
+/// A file of whole pages that is written. Appends must be of whole pages, too.
 #[derive(Debug)]
-pub(super) struct DirectFile {
+pub(super) struct DirectAppend {
     file: RealFile,
 }
 
-impl DirectFile {
+impl DirectAppend {
     /// Creates a file. Where the file system does not support it, the page cache is used.
     pub fn create(path: PathBuf) -> Result<Self> {
         let mut created = open_direct(OpenOptions::new().write(true).create_new(true), &path);
@@ -40,15 +40,25 @@ impl DirectFile {
         let file = created.map_err(|error| failed("create", &path, &error))?;
         Ok(Self { file: RealFile::new(file, path) })
     }
+}
 
-    /// Opens a file for reading, in the same way.
-    pub fn open(path: PathBuf) -> Result<Self> {
+/// A file of which whole pages are read.
+#[derive(Debug)]
+pub(super) struct DirectRead {
+    file: Arc<RealFile>,
+    /// Where several reads go on at once; `None` where a thread waits for each.
+    ring: Option<Arc<Ring>>,
+}
+
+impl DirectRead {
+    /// Opens a file. Where the file system does not support it, the page cache is used.
+    pub fn open(path: PathBuf, ring: Option<Arc<Ring>>) -> Result<Self> {
         let mut opened = open_direct(OpenOptions::new().read(true), &path);
         if is_unsupported(&opened) {
             opened = File::open(&path);
         }
         let file = opened.map_err(|error| failed("open", &path, &error))?;
-        Ok(Self { file: RealFile::new(file, path) })
+        Ok(Self { file: Arc::new(RealFile::new(file, path)), ring })
     }
 }
 
@@ -64,20 +74,16 @@ fn open_direct(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// Calls `transfer` with aligned memory of this many bytes.
 fn with_aligned<T>(bytes: usize, transfer: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
     BOUNCE.with_borrow_mut(|memory| {
-        if memory.len() < bytes + ALIGNMENT {
-            *memory = vec![0; (bytes + ALIGNMENT).max(2 * ALIGNMENT)];
-        }
-        let start = memory.as_ptr().align_offset(ALIGNMENT);
-        let aligned = memory.get_mut(start..).and_then(|memory| memory.get_mut(..bytes));
-        let done = aligned.map(transfer).unwrap_or_else(|| Err(Error::internal("memory that cannot be aligned")));
-        if memory.len() > KEPT_BYTES {
-            *memory = Vec::new();
+        memory.set_length(bytes);
+        let done = transfer(memory.as_mut_slice());
+        if memory.memory_bytes() > KEPT_BYTES {
+            *memory = Aligned::default();
         }
         done
     })
 }
 
-impl AppendFile for DirectFile {
+impl AppendFile for DirectAppend {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         with_aligned(bytes.len(), |aligned| {
             aligned.copy_from_slice(bytes);
@@ -95,7 +101,7 @@ impl AppendFile for DirectFile {
     }
 }
 
-impl ReadFile for DirectFile {
+impl ReadFile for DirectRead {
     fn length(&self) -> Result<u64> {
         self.file.length()
     }
@@ -108,5 +114,16 @@ impl ReadFile for DirectFile {
             }
             Ok(read)
         })
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| ring.works())
+    }
+
+    fn start_read(&self, offset: u64, length: usize, done: WhenRead) {
+        match &self.ring {
+            Some(ring) => ring.push(Read { file: Arc::clone(&self.file), offset, length, done }),
+            None => read_then(self, offset, length, done),
+        }
     }
 }
