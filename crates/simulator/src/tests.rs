@@ -26,7 +26,7 @@ fn nothing_is_lost_and_every_fault_happens() {
         (counts.commits, 10_000),
         (counts.commits_in_parts, 200),
         (counts.definitions, 1000),
-        (counts.built, 50),
+        (counts.built, 40),
         (counts.loads, 200),
         (counts.loads_taken_back, 300),
         (counts.loads_cut_short, 100),
