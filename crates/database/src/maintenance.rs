@@ -102,25 +102,32 @@ pub fn restore_until(
     }
     let source = DatabaseFiles::open_existing(from)?;
     let files = new_database(database)?;
-    let mut restored = restore_rows_until(&source, &files, until, progress).map_err(external);
-    restored = restored.and_then(|()| source.catalog()?.copy_to(database));
-    restored = restored.and_then(|()| SettingsFile::open(from)?.copy_to(database));
-    Ok(cleared_unless_whole(restored, &files)?)
+    let definitions = || copy_definitions(&source.catalog()?, from, database);
+    Ok(cleared_unless_whole(restore_rows_until(&source, &files, definitions, until, progress), &files)?)
 }
 
 fn restore_rows_until(
     from: &DatabaseFiles,
     files: &DatabaseFiles,
+    definitions: impl FnOnce() -> Result<()>,
     until: Sequence,
     progress: &mut dyn FnMut(&Progress),
-) -> thermocline_transactions::Result<()> {
-    let rows = RealDisk::open(from.rows())?;
+) -> Result<()> {
+    let rows = RealDisk::open(from.rows()).map_err(external)?;
     // The mark is written first, as in [`restore`].
-    if let Some(mark) = RowMark::read(from.path())? {
-        mark.write(files.path())?;
+    if let Some(mark) = RowMark::read(from.path()).map_err(external)? {
+        mark.write(files.path()).map_err(external)?;
     }
-    let manifest = RowEngine::restore_until(&rows, files.disk()?, vec![], until, progress)?;
-    RowMark { database: manifest.identity().database }.write(files.path())
+    definitions()?;
+    let disk = files.disk().map_err(external)?;
+    let manifest = RowEngine::restore_until(&rows, disk, vec![], until, progress).map_err(external)?;
+    RowMark { database: manifest.identity().database }.write(files.path()).map_err(external)
+}
+
+/// Copies the catalog and the settings of one database's directory into another.
+fn copy_definitions(catalog: &SqlFile, from: &Path, into: &Path) -> Result<()> {
+    catalog.copy_to(into)?;
+    SettingsFile::open(from)?.copy_to(into)
 }
 
 /// Creates and locks the directory of a new database.
@@ -161,20 +168,28 @@ pub fn restore(from: &Path, database: &Path) -> Result<(), Error> {
         .into());
     }
     let files = new_database(database)?;
+    let definitions = || copy_definitions(&from_catalog, from, database);
     let restored = match from_rows.exists() {
-        true => restore_rows(&from_rows, &files).map_err(external),
-        false => Ok(()),
+        true => restore_rows(&from_rows, &files, definitions),
+        false => definitions(),
     };
-    let restored = restored.and_then(|()| from_catalog.copy_to(database));
-    Ok(cleared_unless_whole(restored.and_then(|()| SettingsFile::open(from)?.copy_to(database)), &files)?)
+    Ok(cleared_unless_whole(restored, &files)?)
 }
 
-fn restore_rows(from: &Path, files: &DatabaseFiles) -> thermocline_transactions::Result<()> {
-    let backup = RealDisk::open(from)?;
-    // The mark is written first, so that an incomplete copy does not open as an empty database.
-    if let Some(position) = list_snapshots(&backup)?.last() {
-        let manifest = Manifest::read(&backup, *position)?;
-        RowMark { database: manifest.identity().database }.write(files.path())?;
-    }
-    backup::restore(&backup, &*files.disk()?).map(|_| ())
+fn restore_rows(from: &Path, files: &DatabaseFiles, definitions: impl FnOnce() -> Result<()>) -> Result<()> {
+    let backup = RealDisk::open(from).map_err(external)?;
+    // Marks are written first and removed last, so that an incomplete copy opens neither as an empty database nor as
+    // one without its definitions.
+    let marked = || {
+        if let Some(position) = list_snapshots(&backup)?.last() {
+            let manifest = Manifest::read(&backup, *position)?;
+            RowMark { database: manifest.identity().database }.write(files.path())?;
+        }
+        let disk = files.disk()?;
+        backup::Copying::Restore.begin(&*disk)?;
+        Ok::<_, thermocline_transactions::Error>(disk)
+    };
+    let disk = marked().map_err(external)?;
+    definitions()?;
+    backup::restore(&backup, &*disk).map(|_| ()).map_err(external)
 }

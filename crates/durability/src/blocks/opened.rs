@@ -222,7 +222,7 @@ impl ReadsRow for RowRead {
     }
 
     fn is_asynchronous(&self) -> bool {
-        // What is in memory needs no read, and what follows must not come before this returns.
+        // What is in memory needs no read.
         self.opened.pending.is_none() && self.opened.file.is_asynchronous()
     }
 

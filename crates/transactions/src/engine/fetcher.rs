@@ -125,15 +125,15 @@ impl<P: Program + ?Sized> Shared<P> {
 }
 
 impl<P: Program + ?Sized> Reading<P> {
-    /// Whether the disk reads all of it side by side, in a thread of its own. Whole blocks are left to readers, which
-    /// have time to check them.
+    /// Whether the disk reads some of it side by side, in a thread of its own; rows in memory are copied at once then.
+    /// Blocks whose rows move are left to readers, which have time to check them.
     fn is_asynchronous(&self) -> bool {
         let mut rows = match self {
             Self::Rows(fetch) => Box::new(fetch.rows.iter()) as Box<dyn Iterator<Item = &WantedRow>>,
             Self::Over(_, rows, _) => Box::new(rows.iter().flat_map(|(_, rows)| rows)),
             Self::Sparse(..) => return false,
         };
-        rows.next().is_some_and(WantedRow::is_asynchronous) && rows.all(WantedRow::is_asynchronous)
+        rows.any(WantedRow::is_asynchronous)
     }
 }
 

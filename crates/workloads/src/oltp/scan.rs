@@ -81,6 +81,15 @@ fn read_all(reader: &mut TableReader, stop: &AtomicBool) -> Result<bool> {
     }
 }
 
+/// Stops scans when it is dropped, also by a panic.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Reads a table again and again while `work` runs, and returns what was read to its end meanwhile.
 ///
 /// # Errors
@@ -95,8 +104,9 @@ pub fn scanning<T>(database: &RowEngine, table: &str, work: impl FnOnce() -> Res
             }
             Ok(scans)
         });
+        let stopped = Stop(&stop);
         let done = work();
-        stop.store(true, Ordering::Relaxed);
+        drop(stopped);
         let scans = scans.join().unwrap_or_else(|_| Err(Error::internal("a scan has panicked")))?;
         Ok((done?, scans))
     })

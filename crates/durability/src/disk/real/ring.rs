@@ -12,18 +12,18 @@ mod uring;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use thermocline_machine::caught;
 use uring::{Completed, Uring};
 
+use super::RealFile;
 use super::aligned::Aligned;
-use super::{RealFile, failed};
 use crate::disk::{ReadFile, WhenRead};
 
 /// Reads at once: what devices do well, and few enough for their memory not to matter.
@@ -58,6 +58,8 @@ struct Queue {
     /// Whether the kernel has refused the ring: the thread reads one after the other.
     is_broken: AtomicBool,
     wake: PipeWriter,
+    /// Wakes the thread when there is no ring.
+    pushed: Condvar,
 }
 
 #[derive(Default)]
@@ -73,9 +75,7 @@ impl Ring {
     /// If the kernel has no io_uring or does not allow it, as in many containers.
     pub fn start() -> io::Result<Arc<Self>> {
         let (woken, wake) = io::pipe()?;
-        let queue =
-            Queue { state: Mutex::default(), sleeps: AtomicBool::new(false), is_broken: AtomicBool::new(false), wake };
-        let queue = Arc::new(queue);
+        let queue = Arc::new(Queue::new(wake));
         let (of_thread, (started, is_started)) = (Arc::clone(&queue), mpsc::channel());
         thread::Builder::new().name("reader".to_owned()).spawn(move || match Uring::new(DEPTH) {
             Ok(uring) => {
@@ -108,8 +108,17 @@ impl Drop for Ring {
 }
 
 impl Queue {
+    fn new(wake: PipeWriter) -> Self {
+        Self { state: Mutex::default(), sleeps: false.into(), is_broken: false.into(), wake, pushed: Condvar::new() }
+    }
+
     fn wake(&self) {
-        if self.sleeps.swap(false, Ordering::SeqCst) {
+        if !self.sleeps.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        if self.is_broken.load(Ordering::SeqCst) {
+            self.pushed.notify_one();
+        } else {
             // A pipe that is full wakes it as well.
             let _full = (&self.wake).write(&[0]);
         }
@@ -199,8 +208,8 @@ impl Driver {
             Ok(bytes) if bytes == length => Ok(bytes),
             // Part of it, and perhaps the end of the file: rare.
             Ok(bytes) => rest(bytes),
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => rest(0),
-            Err(error) => Err(failed("read", &file.path, &error)),
+            // It may be one of the ring, which the file does not have.
+            Err(_) => rest(0),
         };
         let read = read.map(|bytes| memory.as_slice().get(..bytes).unwrap_or_default());
         // A panic is a bug, and printed; whoever waits sees that nothing comes.
@@ -212,7 +221,7 @@ impl Driver {
 
     /// Reads without the ring until it is closed.
     fn go_on_without(mut self) {
-        self.queue.is_broken.store(true, Ordering::Relaxed);
+        self.queue.is_broken.store(true, Ordering::SeqCst);
         let mut left: VecDeque<Read> = VecDeque::new();
         left.extend(self.uring.abandon().into_iter().filter_map(|tag| match tag {
             Tag::Read(read) => Some(read),
@@ -226,13 +235,12 @@ impl Driver {
             let mut state = self.queue.state.lock();
             left.append(&mut state.reads);
             self.queue.sleeps.store(left.is_empty(), Ordering::SeqCst);
-            let is_over = state.is_closed && left.is_empty();
-            drop(state);
-            if is_over {
+            if state.is_closed && left.is_empty() {
                 return;
             }
             if left.is_empty() {
-                let _woken = (&*self.woken).read(&mut [0; 64]);
+                // A read of the pipe that the ring has begun may take its bytes.
+                self.queue.pushed.wait(&mut state);
             }
         }
     }

@@ -293,6 +293,7 @@ impl Table {
     /// Keeps a live row where it is until [`Table::unpin`].
     pub(crate) fn pin(&mut self, id: TupleId) {
         self.pinned.insert(id);
+        self.recency.get_mut().touch(id);
     }
 
     /// Lets pinned rows go again.

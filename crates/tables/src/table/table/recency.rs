@@ -32,6 +32,13 @@ impl Recency {
         }
     }
 
+    /// Moves a row to the hot end, so that no search for cold ones passes it.
+    pub(super) fn touch(&mut self, id: TupleId) {
+        if let Some(chain) = &mut self.chain {
+            chain.touch(id);
+        }
+    }
+
     /// Adds a row as the next to be evicted.
     pub(super) fn add_cold(&mut self, id: TupleId) {
         if let Some(chain) = &mut self.chain {
@@ -116,5 +123,35 @@ impl Table {
         }
         let missing = self.ids.iter().find(|id| chain.contains(*id) == self.block_place(*id).is_some());
         missing.map(|id| format!("row {} is in the chain and in a block, or in neither", id.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use thermocline_types::{DataType, ValueRef};
+
+    use super::*;
+    use crate::schema::{IndexKind, fixture};
+    use crate::table::Budget;
+
+    /// A search is not to pass the rows that a large transaction holds again and again.
+    #[test]
+    fn pinned_rows_are_not_where_victims_are_sought() {
+        for victims in [Victims::Sampled, Victims::Chain] {
+            let definition = fixture::table(&[("a", DataType::BigInt, false)], IndexKind::Hash, &["a"]);
+            let mut table = Table::new(Arc::new(definition), Arc::new(Budget::unlimited()), 1).unwrap();
+            table.set_victims(victims);
+            let mut undo = Undo::new(usize::MAX);
+            let ids: Vec<_> = (0..1000).map(|key| table.insert(&[ValueRef::Int(key)], &mut undo).unwrap()).collect();
+            // A first search passes all rows, which were just written.
+            table.coldest(1, usize::MAX);
+            ids.iter().take(900).for_each(|id| table.pin(*id));
+            table.coldest(1, 1000);
+            assert!(!table.coldest(1, 10).is_empty(), "{victims:?}");
+            table.unpin();
+            table.check().unwrap();
+        }
     }
 }

@@ -92,8 +92,7 @@ fn reads_of_a_ring_that_broke_are_done_without_it() {
     fs::write(&path, pages(16)).unwrap();
     let Ok(uring) = Uring::new(8) else { return };
     let (woken, wake) = io::pipe().unwrap();
-    let (sleeps, is_broken) = (AtomicBool::new(false), AtomicBool::new(false));
-    let queue = Arc::new(Queue { state: Mutex::default(), sleeps, is_broken, wake });
+    let queue = Arc::new(Queue::new(wake));
     let ring = Ring { queue: Arc::clone(&queue) };
     let mut driver = Driver { uring, queue, woken: Arc::new(woken), is_armed: false, kept: Vec::new() };
     let (sender, receiver) = mpsc::channel();
@@ -102,7 +101,8 @@ fn reads_of_a_ring_that_broke_are_done_without_it() {
         let done = move |read: Result<&[u8]>| sender.send(read.unwrap()[..4].to_vec()).unwrap();
         Read { file: opened(&path), offset: page * 4096, length: 4096, done: Box::new(done) }
     };
-    // One in the ring, one before it.
+    // The pipe and a read in the ring, one before it.
+    driver.arm();
     driver.begin(read(1));
     ring.push(read(2));
     let thread = thread::spawn(move || driver.go_on_without());
