@@ -11,6 +11,7 @@
 //! [`BlockFiles`] keep what it refers to. Each file has directories, too, with the keys of its rows, so that the next
 //! process fills its indexes without reading blocks.
 
+mod block;
 mod directory;
 mod files;
 mod format;

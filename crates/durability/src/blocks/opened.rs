@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_tables::table::{BlockNumber, BlockRows, ReadRow, ReadsRow, TupleId};
 use thermocline_types::{Error, Result};
 
+use super::block::Block;
 use super::format::{NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records};
-use super::store::Block;
 use super::writer::PendingBlock;
 use crate::disk::ReadFile;
 

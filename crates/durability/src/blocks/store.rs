@@ -12,6 +12,7 @@ use thermocline_tables::table::{
 };
 use thermocline_types::{Error, Result};
 
+use super::block::Block;
 use super::directory::{DirectoryBuilder, KeysOfBlock};
 use super::files::{self, BlockFiles, Source};
 use super::format::{BlockBuilder, PAGE_BYTES, Record, segment_header};
@@ -133,22 +134,6 @@ pub struct BlockStore {
     written: u64,
     written_bytes: u64,
     traffic: Arc<Traffic>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
-    pub table: TableId,
-    segment: u64,
-    /// First byte in the segment.
-    pub at: u64,
-    /// Bytes there, with zeros up to the end of a page.
-    pub bytes: u32,
-    /// Rows that have not left it.
-    rows: u32,
-    /// Mean bytes of a row when it was written.
-    pub row_bytes: u32,
-    /// Number of the last snapshot that refers to it.
-    snapshot: u64,
 }
 
 #[derive(Debug)]
