@@ -101,9 +101,9 @@ pub fn restore_until(
         .into());
     }
     let source = DatabaseFiles::open_existing(from)?;
-    let files = new_database(database)?;
     let definitions = || copy_definitions(&source.catalog()?, from, database);
-    Ok(cleared_unless_whole(restore_rows_until(&source, &files, definitions, until, progress), &files)?)
+    let restored = |files: &DatabaseFiles| restore_rows_until(&source, files, definitions, until, progress);
+    Ok(new_database(database, true, restored)?)
 }
 
 fn restore_rows_until(
@@ -130,22 +130,23 @@ fn copy_definitions(catalog: &SqlFile, from: &Path, into: &Path) -> Result<()> {
     SettingsFile::open(from)?.copy_to(into)
 }
 
-/// Creates and locks the directory of a new database.
-fn new_database(database: &Path) -> Result<DatabaseFiles> {
+/// Creates and locks the directory of a new database, and has `restore` fill it. If that fails, what was created is
+/// removed; if the process ends before, a directory of row tables is marked as incomplete.
+fn new_database(database: &Path, has_rows: bool, restore: impl FnOnce(&DatabaseFiles) -> Result<()>) -> Result<()> {
+    let is_new = !database.exists();
     let mut entries = database.read_dir().into_iter().flatten();
     if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {
         return user_err!(NotInState, "{} is in the way: what is restored needs a new directory", database.display());
     }
-    DatabaseFiles::open(database)
-}
-
-/// Removes an incomplete database.
-fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<()> {
-    if restored.is_err()
-        && let Err(error) = files.clear()
-    {
-        let path = files.path().display();
-        tracing::warn!("what was restored is not whole, and is left in {path}: {error}");
+    let files = DatabaseFiles::open(database)?;
+    let marked = || if has_rows { backup::Copying::Restore.begin(&*files.disk()?) } else { Ok(()) };
+    let restored = marked().map_err(external).and_then(|()| restore(&files));
+    if restored.is_err() {
+        // A lock alone would open as an empty database.
+        let cleared = if is_new { std::fs::remove_dir_all(database) } else { files.clear() };
+        if let Err(error) = cleared {
+            tracing::warn!("what was restored is not whole, and is left in {}: {error}", database.display());
+        }
     }
     restored
 }
@@ -167,29 +168,27 @@ pub fn restore(from: &Path, database: &Path) -> Result<(), Error> {
         )
         .into());
     }
-    let files = new_database(database)?;
     let definitions = || copy_definitions(&from_catalog, from, database);
-    let restored = match from_rows.exists() {
-        true => restore_rows(&from_rows, &files, definitions),
+    let has_rows = from_rows.exists();
+    let restored = |files: &DatabaseFiles| match has_rows {
+        true => restore_rows(&from_rows, files, definitions),
         false => definitions(),
     };
-    Ok(cleared_unless_whole(restored, &files)?)
+    Ok(new_database(database, has_rows, restored)?)
 }
 
 fn restore_rows(from: &Path, files: &DatabaseFiles, definitions: impl FnOnce() -> Result<()>) -> Result<()> {
     let backup = RealDisk::open(from).map_err(external)?;
-    // Marks are written first and removed last, so that an incomplete copy opens neither as an empty database nor as
-    // one without its definitions.
-    let marked = || {
+    // The mark is removed last, so that an incomplete copy opens neither as an empty database nor as one without its
+    // definitions.
+    let begun = || {
         if let Some(position) = list_snapshots(&backup)?.last() {
             let manifest = Manifest::read(&backup, *position)?;
             RowMark { database: manifest.identity().database }.write(files.path())?;
         }
-        let disk = files.disk()?;
-        backup::Copying::Restore.begin(&*disk)?;
-        Ok::<_, thermocline_transactions::Error>(disk)
+        files.disk()
     };
-    let disk = marked().map_err(external)?;
+    let disk = begun().map_err(external)?;
     definitions()?;
     backup::restore(&backup, &*disk).map(|_| ()).map_err(external)
 }

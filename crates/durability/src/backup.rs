@@ -94,7 +94,10 @@ impl Copying {
     }
 
     /// An error unless the directory has no file but the mark.
-    fn check(self, into: &dyn Disk) -> Result<()> {
+    ///
+    /// # Errors
+    /// See there, and if the directory cannot be read.
+    pub fn check(self, into: &dyn Disk) -> Result<()> {
         match into.list()?.as_slice() {
             [only] if only == self.file_name() => Ok(()),
             _ => check_empty(into),
@@ -118,7 +121,7 @@ pub fn check_whole(disk: &dyn Disk) -> Result<()> {
             let (what, mark) = (copying.name(), copying.file_name());
             Err(Error::cannot_open(format_args!(
                 "a {what} into {directory} was interrupted, and not all of its files are there ({mark}): remove what is \
-                 there, and copy again"
+                 there, and begin again"
             )))
         }
         None => Ok(()),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use thermocline_transactions::backup::check_whole;
 use thermocline_transactions::disk::{RealDisk, read_file, write_file_whole};
 use thermocline_transactions::ids::DatabaseId;
 use thermocline_transactions::log::{CONTROL, Control};
@@ -86,7 +87,10 @@ impl RowMark {
         let wrong = if !rows.exists() {
             format!("{} is missing", rows.display())
         } else {
-            match Control::read(&RealDisk::open(&rows)?) {
+            let disk = RealDisk::open(&rows)?;
+            // What an interrupted restore has not yet written is not lost.
+            check_whole(&disk)?;
+            match Control::read(&disk) {
                 Ok(Some(control)) if control.identity.database == self.database => return Ok(()),
                 Ok(Some(control)) => {
                     let (other, own) = (control.identity.database, self.database);

@@ -221,21 +221,22 @@ impl Partition {
 
     /// Up to 1024 of the evicted rows that transactions have needed since the last call, and up to about 4 MiB, or a 64th
     /// of the memory limit, to be
-    /// [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched).
+    /// [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched); and whether these are all of them.
     ///
     /// # Errors
     /// If a block does not exist.
-    pub fn wanted(&mut self) -> Result<Vec<WantedRow>> {
+    pub fn wanted(&mut self) -> Result<(Vec<WantedRow>, bool)> {
         let bytes_max = FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX));
         let Self { tables, blocks, .. } = self;
-        let Some(blocks) = blocks else { return Ok(Vec::new()) };
-        let (mut wanted, mut bytes) = (Vec::new(), 0);
+        let Some(blocks) = blocks else { return Ok((Vec::new(), true)) };
+        let (mut wanted, mut bytes, mut are_all) = (Vec::new(), 0, true);
         for table in tables.iter_mut().flatten() {
             let (mut seen, mut in_blocks) = (BTreeSet::new(), BTreeSet::new());
             // Those that are needed first come first.
             for id in table.take_wanted().into_iter().filter(|id| seen.insert(*id)) {
                 let Some(place) = table.block_place(id) else { continue };
                 if wanted.len() >= FETCH_ROWS_MAX || bytes >= bytes_max {
+                    are_all = false;
                     break;
                 }
                 let is_first = in_blocks.insert(place.block);
@@ -246,7 +247,7 @@ impl Partition {
         }
         self.waits.waits_total += 1;
         self.waits.rows_total += wanted.len() as u64;
-        Ok(wanted)
+        Ok((wanted, are_all))
     }
 
     /// Brings back rows that were read, unless they are back already, evicting others where memory is full. They stay

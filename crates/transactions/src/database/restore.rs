@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_durability::backup::{Copying, check_empty};
+use thermocline_durability::backup::Copying;
 use thermocline_durability::blocks::BlockFiles;
 use thermocline_durability::disk::Disk;
 use thermocline_durability::log::{Control, LogExtent};
@@ -40,7 +40,7 @@ impl RowEngine {
             return Err(Class::InvalidParameter.error("the records of a log are numbered from 1"));
         }
         let _locks = (from.lock()?, into.lock()?);
-        check_empty(&*into)?;
+        Copying::Restore.check(&*into)?;
         let plan = Plan::make(from)?;
         let nothing = || Error::cannot_open("there is nothing to restore: neither a log nor a snapshot");
         let identity = plan.identity().ok_or_else(nothing)?;

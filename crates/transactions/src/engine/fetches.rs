@@ -15,6 +15,12 @@ use super::request::Request;
 /// Times that a transaction is undone for evicted rows before it reads them where it runs.
 pub const RESTARTS_MAX: u32 = 8;
 
+/// Number of the next run of a transaction that waits for rows. One that needs more of them than are read at once may
+/// find them by a scan of its table, which every further run would repeat: the next run reads the rest where it runs.
+pub const fn next_restart(restarts: u32, are_all: bool) -> u32 {
+    if are_all { restarts + 1 } else { RESTARTS_MAX }
+}
+
 /// Evicted rows to be read for a transaction that waits for them.
 pub struct Fetch<P: Program + ?Sized> {
     pub partition: PartitionId,

@@ -14,7 +14,7 @@ use thermocline_types::{Class, Error, Result};
 
 use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Call, Ran, budget_of};
-use super::fetches::{Fetched, Fetches, RESTARTS_MAX, Reading, Waiting};
+use super::fetches::{Fetched, Fetches, RESTARTS_MAX, Reading, Waiting, next_restart};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped};
@@ -332,12 +332,17 @@ impl<P: Program + ?Sized> Shared<P> {
                     _ => Err(Error::internal("a transaction over all partitions needs another one")),
                 },
                 Ran::Evicted => {
-                    let rows = members.iter_mut().map(|member| Ok((member.partition.id(), member.partition.wanted()?)));
+                    let mut are_all = true;
+                    let rows = members.iter_mut().map(|member| {
+                        let (rows, are_all_of_it) = member.partition.wanted()?;
+                        are_all &= are_all_of_it;
+                        Ok((member.partition.id(), rows))
+                    });
                     let (rows, Some(ticket)) = (rows.collect(), inner.lock().take()) else { return Ok(None) };
                     return match (rows, shared.upgrade()) {
                         (Ok(rows), Some(shared)) => {
                             let request = Request { program, arguments, ticket, interrupt };
-                            let waiting = Waiting { request, restarts: restarts + 1 };
+                            let waiting = Waiting { request, restarts: next_restart(restarts, are_all) };
                             shared.fetch(Reading::Over(over, rows, waiting));
                             Ok(None)
                         }

@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetches::{Fetch, Fetched, Followers, RESTARTS_MAX, Reading, Waiting};
+use super::fetches::{Fetch, Fetched, Followers, RESTARTS_MAX, Reading, Waiting, next_restart};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -443,12 +443,16 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.shared.request_again(Request { program, arguments, ticket, interrupt }, had, &wanted);
             }
             Ran::Evicted => {
-                let wanted = self.executor.member.as_mut().map_or(Ok(Vec::new()), |member| member.partition.wanted());
+                let wanted = self
+                    .executor
+                    .member
+                    .as_mut()
+                    .map_or_else(|| Ok(Default::default()), |member| member.partition.wanted());
                 let request = Request { program, arguments, ticket, interrupt };
                 match wanted {
-                    Ok(rows) => {
+                    Ok((rows, are_all)) => {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
-                        let waiting = Waiting { request, restarts: restarts + 1 };
+                        let waiting = Waiting { request, restarts: next_restart(restarts, are_all) };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
                             self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
                         }
