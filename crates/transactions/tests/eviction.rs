@@ -12,6 +12,7 @@ use rand::{Rng, SeedableRng};
 use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
+use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
@@ -521,15 +522,16 @@ fn answers_do_not_depend_on_blocks() {
         (chain(SamplingRate::ALL, Merge::Block), simulated()),
     ] {
         let memory_bytes_max = if eviction.is_some() { LIMIT } else { 1 << 30 };
-        let settings = Settings { memory_bytes_max, eviction, partitions: 2, seed: 1, ..Settings::default() };
+        let log = LogSettings { synchronous_commit: false, ..LogSettings::default() };
+        let settings = Settings { memory_bytes_max, eviction, partitions: 2, seed: 1, log, ..Settings::default() };
         let database = RowEngine::open(disk, settings).unwrap();
         let mut session = database.session();
-        fill_groups(&mut session, 30_000, |k| k % 100);
+        fill_groups(&mut session, 20_000, |k| k % 100);
         run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
         let mut rng = StdRng::seed_from_u64(7);
         let mut sums = 0;
-        for step in 0..3000 {
-            let k = Value::Int(rng.random_range(0..30_000));
+        for step in 0..1500 {
+            let k = Value::Int(rng.random_range(0..20_000));
             let sql = match step % 40 {
                 0 => "SELECT sum(k + length(v)) FROM t WHERE g = $1 % 100",
                 step if step % 4 == 1 => "UPDATE t SET g = g + 1 WHERE k = $1",
@@ -550,7 +552,7 @@ fn answers_do_not_depend_on_blocks() {
             let (evicted, returned) = tables.fold((0, 0), |(evicted, returned), table| {
                 (evicted + table.evicted_total, returned + table.returned_total)
             });
-            assert!(evicted > 5000 && returned > 1000, "{eviction:?}: {evicted} rows went, {returned} came back");
+            assert!(evicted > 5000 && returned > 500, "{eviction:?}: {evicted} rows went, {returned} came back");
         }
         answers.push((sums, rows));
     }
