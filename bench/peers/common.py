@@ -106,6 +106,29 @@ def positive(text):
     return int(text)
 
 
+def choices(known, what=""):
+    """A parser of names, comma separated."""
+    def parse(text):
+        names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"no {what}'{name}'; there are {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def factor(text, what):
+    """A number above 0 and up to 1000."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= 1000:
+        raise argparse.ArgumentTypeError(f"'{text}' is no {what} above 0 and up to 1000")
+    return value
+
+
 def open_folder(out, description):
     """The folder's run.json; refuses a folder with measurements of another kind."""
     out.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from pathlib import Path
 import install
 import oltp_report
 import oltp_servers
-from common import Failure, open_folder, positive, run_program
+from common import Failure, choices, open_folder, positive, run_program
 from processes import call, running, tail
 
 THERMOCLINE = "thermocline"
@@ -93,12 +93,7 @@ class OltpSetting:
         return arguments + ["--seconds", self.seconds, "--warm-up", self.warm_up]
 
 
-def peers(text):
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"no peer '{name}'; there are {', '.join(PEERS)}")
-    return names
+peers = choices(PEERS, "peer ")
 
 
 def memory(text):

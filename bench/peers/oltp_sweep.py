@@ -23,7 +23,7 @@ from pathlib import Path
 
 import misses
 import oltp_figures
-from common import Failure, open_folder, positive, run_program
+from common import Failure, choices, factor, open_folder, positive, run_program
 from oltp import ROOT, memory, seconds
 from processes import call, running, tail
 from svg import size
@@ -94,17 +94,6 @@ def flags_of(help_text):
     return set(re.findall(r"--[a-z][a-z-]*", help_text))
 
 
-def choices(*known):
-    def parse(text):
-        found = list(dict.fromkeys(part.strip() for part in text.split(",")))
-        for part in found:
-            if part not in known:
-                raise argparse.ArgumentTypeError(f"no '{part}'; there are {', '.join(known)}")
-        return found
-
-    return parse
-
-
 def victims(text):
     found = list(dict.fromkeys(part.strip() for part in text.split(",")))
     for part in found:
@@ -119,13 +108,7 @@ def sizes(text):
 
 
 def times(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= 1000:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0, up to 1000")
-    return value
+    return factor(text, "number")
 
 
 def arguments(words=None):
@@ -137,7 +120,7 @@ def arguments(words=None):
     say("--rows-max", type=positive, metavar="N", help="of a table, however small its rows are (50000000)")
     say("--block-sizes", dest="blocks", type=sizes, metavar="SIZES", help="4KiB,16KiB,64KiB,256KiB,1MiB by default")
     say("--row-sizes", dest="rows", type=sizes, metavar="SIZES", help="bytes; 100,256,1008,4096 by default")
-    say("--merge", type=choices("tuple", "block"), default=["tuple", "block"], metavar="MERGES", help="tuple,block")
+    say("--merge", type=choices(["tuple", "block"]), default=["tuple", "block"], metavar="MERGES", help="tuple,block")
     say("--victims", type=victims, default=["sampled", "chain:0.01"], help="sampled,chain:0.01 by default")
     say("--mix", help="percentages of reads and updates, comma separated (100/0,90/10)")
     say("--skew", help="exponents of the Zipf distribution of keys, comma separated (0.5,1.0,1.5)")

@@ -26,7 +26,7 @@ import peer_thermocline
 import peer_trino
 import report
 from batch import Batch
-from common import SMALL_SCALE, Failure, Setting, open_folder, positive, run_program
+from common import SMALL_SCALE, Failure, Setting, factor, open_folder, positive, run_program
 from results import Results
 
 PEERS = {peer.NAME: peer for peer in (peer_thermocline, peer_duckdb, peer_trino, peer_liquidcache, peer_datafusion)}
@@ -62,13 +62,7 @@ def cache(text):
 
 
 def scale(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= 1000:
-        raise argparse.ArgumentTypeError(f"'{text}' is no scale above 0 and up to 1000")
-    return value
+    return factor(text, "scale")
 
 
 def arguments():

@@ -28,7 +28,7 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
     let Some(files) = rows.files() else {
         return user_err!(NotInState, "a database without a directory has no backup");
     };
-    let (catalog, settings) = (files.catalog()?, SettingsFile::open(files.path())?);
+    let catalog = files.catalog()?;
     let rows = rows.started();
     if rows.is_none() && !catalog.exists() {
         return user_err!(
@@ -45,8 +45,7 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
     };
     let disk = rows.as_ref().map(|_| marked()).transpose().map_err(external);
     let copied = disk.and_then(|disk| {
-        catalog.copy_to(into)?;
-        settings.copy_to(into)?;
+        copy_definitions(&catalog, files.path(), into)?;
         match rows.zip(disk) {
             Some((rows, disk)) => rows.backup(&disk).map(|_| ()).map_err(external),
             None => Ok(()),

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thermocline_durability::disk::{Disk, ReadFile, RealDisk};
+use thermocline_machine::random::Random;
 
 const FILE: &str = "reads";
 const FILE_BYTES: u64 = 1 << 30;
@@ -44,11 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn page(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random % (FILE_BYTES / PAGE as u64) * PAGE as u64
+fn page(random: &mut Random) -> u64 {
+    random.below(FILE_BYTES / PAGE as u64) * PAGE as u64
 }
 
 /// As fetches do it: requests come through a queue, and at most 16 threads read.
@@ -58,7 +56,7 @@ fn by_threads(file: &Arc<dyn ReadFile>, in_flight: u64) -> u64 {
         for number in 0..in_flight.min(16) {
             let (reads, is_over) = (&reads, &is_over);
             scope.spawn(move || {
-                let (mut random, mut buffer) = (number * 7919 + 1, vec![0; PAGE]);
+                let (mut random, mut buffer) = (Random::new(number), vec![0; PAGE]);
                 while !is_over.load(Ordering::Relaxed) {
                     if file.read_at(page(&mut random), &mut buffer).is_ok() {
                         reads.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +75,7 @@ fn by_ring(file: &Arc<dyn ReadFile>, in_flight: u64) -> u64 {
     let (over, receiver) = mpsc::channel();
     let state = Arc::new(Reads { count: AtomicU64::new(0), is_over: AtomicBool::new(false), _over: over });
     for number in 0..in_flight {
-        next(Arc::clone(file), number * 7919 + 1, Arc::clone(&state));
+        next(Arc::clone(file), Random::new(number), Arc::clone(&state));
     }
     thread::sleep(TIME);
     state.is_over.store(true, Ordering::Relaxed);
@@ -94,7 +92,7 @@ struct Reads {
     _over: mpsc::Sender<()>,
 }
 
-fn next(file: Arc<dyn ReadFile>, mut random: u64, state: Arc<Reads>) {
+fn next(file: Arc<dyn ReadFile>, mut random: Random, state: Arc<Reads>) {
     let (offset, reader) = (page(&mut random), Arc::clone(&file));
     let done = move |read: thermocline_types::Result<&[u8]>| {
         if read.is_ok() {

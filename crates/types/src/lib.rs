@@ -43,7 +43,7 @@ pub use float::{canonical_f32, canonical_f64};
 pub use function::{Call, Field, Function, JsonOperator};
 pub use interval::Interval;
 pub use operator::{Operator, Resolved, division_by_zero, negate, null_if, out_of_range, wider_integer};
-pub use setting::{Scope, Setting};
+pub use setting::{Scope, Setting, either};
 pub use uuid::{UUID_BYTES, format_uuid, parse_uuid, random_uuid};
 pub use value::{Value, ValueRef, bytes_of_characters, characters_of_bytes, write_literal};
 pub use zone::{Zone, format_timestamptz, parse_timestamptz};

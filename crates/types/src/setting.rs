@@ -24,6 +24,18 @@ impl Scope {
     }
 }
 
+/// The one of two values that has this name.
+///
+/// # Errors
+/// A sentence, if neither has.
+pub fn either<T: Copy>(text: &str, [one, other]: [T; 2], name: fn(T) -> &'static str) -> Result<T, String> {
+    match text {
+        text if text == name(one) => Ok(one),
+        text if text == name(other) => Ok(other),
+        _ => Err(format!("\"{text}\" is neither {} nor {}", name(one), name(other))),
+    }
+}
+
 /// One setting of a group `G`, contributed by an engine: its name, and how its value is read and written.
 pub struct Setting<G: 'static> {
     /// The name, without a prefix.

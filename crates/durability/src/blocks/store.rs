@@ -10,7 +10,7 @@ use thermocline_tables::table::{
     BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
     Charge, DirectoryEntry, RowReader, SamplingRate, TupleId, Victims, Working,
 };
-use thermocline_types::{Error, Result};
+use thermocline_types::{Error, Result, either};
 
 use super::block::Block;
 use super::directory::{DirectoryBuilder, KeysOfBlock};
@@ -54,8 +54,7 @@ impl FromStr for Merge {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = [Self::Tuple, Self::Block].into_iter().find(|merge| merge.name() == text);
-        named.ok_or_else(|| format!("\"{text}\" is neither tuple nor block"))
+        either(text, [Self::Tuple, Self::Block], Self::name)
     }
 }
 

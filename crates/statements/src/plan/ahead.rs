@@ -7,7 +7,7 @@ use thermocline_types::{Result, Value};
 
 use super::access::KeyPart;
 use super::key::push_parts;
-use super::{Needs, Routing, Step};
+use super::{Routing, Step};
 use crate::expression::{Environment, Frame, Source};
 
 /// Prefetches the hash index look-ups of a step, for all sets of parameters, into the processor's caches.
@@ -62,7 +62,7 @@ impl<'a> Next<'a> {
         table.read_rows_ahead(ids);
         let mut keys = Keys::new(frame.environment.buffer());
         for id in ids {
-            if step.needs != Needs::Row && table.block_place(*id).is_some() {
+            if step.is_answered_by_key(table, *id) {
                 continue;
             }
             let Some(row) = frame.environment.present(table.row(*id))? else { continue };

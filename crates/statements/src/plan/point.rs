@@ -27,6 +27,12 @@ impl Step {
         Ok(found)
     }
 
+    /// Whether the row is evicted and the statement needs no more of it than its key.
+    #[inline]
+    pub fn is_answered_by_key(&self, table: &Table, id: TupleId) -> bool {
+        self.needs != Needs::Row && table.block_place(id).is_some()
+    }
+
     /// Writes what the statement needs of a row that [`Step::find_point`] has found, if that needs no look at the row
     /// and the row is evicted.
     pub fn key_row<'a>(
@@ -36,7 +42,7 @@ impl Step {
         frame: &Frame<'_>,
         image: &'a mut Vec<u8>,
     ) -> Result<Option<Row<'a>>> {
-        if self.needs == Needs::Row || table.block_place(id).is_none() {
+        if !self.is_answered_by_key(table, id) {
             return Ok(None);
         }
         let Access::Key { parts, .. } = &self.access else { return Err(no_point()) };

@@ -115,7 +115,7 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
     let mut image = Vec::new();
     let mut visit = |(id, key): Found<'_>, frame: &mut Frame<'a>| -> Result<bool> {
         frame.environment.spend(1)?;
-        if is_covered && table.block_place(id).is_some() {
+        if step.is_answered_by_key(table, id) {
             let mut frame: Frame<'_> = *frame;
             frame.set(step.slot, Source::Row(step.needs.write(table, key, &mut image)?));
             return if all_hold(&step.on, &frame)? { each(id, all, &mut frame) } else { Ok(true) };

@@ -38,10 +38,10 @@ impl IdWords {
 
     #[cold]
     fn grow(&mut self, chunk: usize, within: usize, budget: &Budget, growth: Growth) -> Result<(), Full> {
+        let need = |number| if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
         let mut after = 0;
         for number in 0..=chunk {
-            let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
-            after += self.chunks.get(number).map_or(0, Vec::len).max(need) * 8;
+            after += self.chunks.get(number).map_or(0, Vec::len).max(need(number)) * 8;
         }
         for number in chunk + 1..self.chunks.len() {
             after += self.chunks.get(number).map_or(0, Vec::len) * 8;
@@ -51,9 +51,8 @@ impl IdWords {
             self.chunks.resize_with(chunk + 1, Vec::new);
         }
         for (number, words) in self.chunks.iter_mut().enumerate().take(chunk + 1) {
-            let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
-            if words.len() < need {
-                let mut grown = vec![0; need];
+            if words.len() < need(number) {
+                let mut grown = vec![0; need(number)];
                 if let Some(start) = grown.get_mut(..words.len()) {
                     start.copy_from_slice(words);
                 }

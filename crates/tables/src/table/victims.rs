@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use thermocline_machine::random::Random;
+use thermocline_types::either;
+
 /// Policy that chooses the rows of a table to be evicted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Victims {
@@ -27,8 +30,7 @@ impl FromStr for Victims {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = [Self::Sampled, Self::Chain].into_iter().find(|victims| victims.name() == text);
-        named.ok_or_else(|| format!("\"{text}\" is neither sampled nor chain"))
+        either(text, [Self::Sampled, Self::Chain], Self::name)
     }
 }
 
@@ -79,7 +81,7 @@ impl FromStr for SamplingRate {
 /// instead would see only a part of a workload that repeats itself as often.
 #[derive(Debug)]
 pub struct Sampler {
-    state: u64,
+    random: Random,
     /// The largest number that is drawn for a sampled transaction.
     last: u64,
 }
@@ -88,17 +90,13 @@ impl Sampler {
     /// Draws with this rate.
     pub fn new(rate: SamplingRate, seed: u64) -> Self {
         let numbers = (u128::from(rate.billionths) << 64) / u128::from(ALL);
-        Self { state: seed, last: (numbers - 1) as u64 }
+        Self { random: Random::new(seed), last: (numbers - 1) as u64 }
     }
 
     /// Whether the next transaction is sampled.
     #[inline]
     pub fn draw(&mut self) -> bool {
-        // SplitMix64.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31) <= self.last
+        self.random.next() <= self.last
     }
 }
 

@@ -46,7 +46,8 @@ pub struct Options {
 
 /// Threads that read evicted rows: as many reads as a disk does well at once.
 const FETCHERS: usize = 16;
-/// Their number where the disk reads rows side by side: for blocks whose rows move, and fetches of rows that are all in memory.
+/// Their number where the disk reads rows side by side: for blocks whose rows move, and for fetches of rows that are all
+/// in memory.
 const FETCHERS_BESIDE: usize = 2;
 
 /// The threads of all partitions, and those that read evicted rows.
