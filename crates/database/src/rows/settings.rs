@@ -112,7 +112,7 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_block_size",
         scope: Scope::Opening,
         unit: "bytes",
-        description: "bytes of cold rows that go to the disk together, up to 1MiB; a row is read alone, whatever the size",
+        description: "bytes of cold rows that go to the disk together, 4KiB to 1MiB; a row is read alone, whatever the size",
         get: |s| exact_size(s.block_bytes as u64),
         set: |s, text| {
             s.block_bytes = size_within(parse_size(text)?, BlockStoreSettings::BLOCK_BYTES, text)? as usize;
