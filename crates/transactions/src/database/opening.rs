@@ -49,6 +49,7 @@ impl Opening {
         let lock = disk.lock()?;
         let plan = Plan::make(&*disk)?;
         plan.check()?;
+        settings.adapt_to(&*disk);
         let procedures = std::mem::take(&mut settings.procedures).into_iter().map(Arc::new).collect();
         Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures) })
     }

@@ -61,6 +61,8 @@ pub struct TransactionRecord {
     pub block_bytes: usize,
     /// What comes back with an evicted row: `tuple`, the row alone, or `block`.
     pub merge: &'static str,
+    /// How evicted rows are read.
+    pub fetching: &'static str,
     /// How evicted rows were chosen: `sampled` or `chain`.
     pub victims: &'static str,
     /// Share of the transactions that the chain follows.
