@@ -183,9 +183,8 @@ impl BlockWrites {
         Arc::new(Self { state: Mutex::default(), arrived: EventCount::new(), waiting_bytes_max })
     }
 
-    /// Adds a block to those of a segment. Writes others if more than `most` bytes wait, or more than ever may: two, so
-    /// that fewer wait from then on, and the caller, whose partition does nothing else meanwhile, goes on soon. Syncs are
-    /// left to the writer.
+    /// Adds a block to those of a segment. Writes others while more than `most` bytes wait, or more than ever may, but
+    /// leaves syncs to the writer: the caller's partition does nothing else meanwhile.
     pub(super) fn push(&self, segment: &Arc<SegmentWrites>, block: Arc<PendingBlock>, most: usize) {
         let most = most.min(self.waiting_bytes_max);
         let bytes = block.bytes.len();
@@ -195,18 +194,20 @@ impl BlockWrites {
         state.bytes += bytes;
         drop(state);
         self.arrived.advance();
-        for _ in 0..2 {
+        loop {
             let mut state = self.state.lock();
             if state.bytes <= most {
                 break;
             }
             let is_block = |(_, bytes): &(_, usize)| *bytes > 0;
-            let Some(next) = state.turns.iter().position(is_block).and_then(|next| state.turns.remove(next)) else {
+            let Some((segment, bytes)) =
+                state.turns.iter().position(is_block).and_then(|next| state.turns.remove(next))
+            else {
                 break;
             };
-            state.bytes -= next.1;
+            state.bytes -= bytes;
             drop(state);
-            next.0.write_one();
+            segment.write_one();
         }
     }
 

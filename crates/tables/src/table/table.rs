@@ -21,6 +21,7 @@ use super::row_bits::RowBits;
 use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
 use super::undo::Undo;
+use super::use_counts::UseCounts;
 use crate::schema::{IndexId, TableDefinition, TableId};
 
 mod ahead;
@@ -73,8 +74,8 @@ pub struct Table {
     /// An incomplete index or set of rows, not yet part of the table; `None` without a build.
     building: Option<Box<Building>>,
     loads: Loads,
-    /// Rows that were read since the search for cold ones passed them last; no bits under [`Victims::Chain`].
-    accessed: RowBits,
+    /// How often rows were used since searches for cold ones passed them; nothing under [`Victims::Chain`].
+    uses: UseCounts,
     /// Whether reads and writes of rows are noted in `recency`: a sampled transaction runs.
     is_monitored: bool,
     recency: Mutex<Recency>,
@@ -92,6 +93,8 @@ pub struct Table {
     earlier: Vec<EarlierLayout>,
     /// Rows that stay in memory until a transaction is over: it has needed or changed them.
     pinned: BTreeSet<TupleId>,
+    /// Those that it has needed.
+    returned: Vec<TupleId>,
     budget: Arc<Budget>,
     seed: u64,
     scratch: Scratch,
@@ -153,7 +156,7 @@ impl Table {
             indexes,
             building: None,
             loads: Loads::default(),
-            accessed: RowBits::default(),
+            uses: UseCounts::default(),
             is_monitored: false,
             recency: Mutex::default(),
             hand: TupleId(0),
@@ -164,6 +167,7 @@ impl Table {
             wanted: Mutex::default(),
             earlier: Vec::new(),
             pinned: BTreeSet::new(),
+            returned: Vec::new(),
             budget,
             seed,
             scratch: Scratch::default(),
@@ -199,7 +203,7 @@ impl Table {
                 + locators
                 + self.ids.bytes()
                 + self.loads.bytes()
-                + self.accessed.bytes()
+                + self.uses.bytes()
                 + self.recency.lock().bytes()
                 + self.evicted_ids.bytes(),
             indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),

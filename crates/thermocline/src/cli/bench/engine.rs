@@ -66,8 +66,7 @@ pub struct EngineArgs {
     /// What comes back with an evicted row: nothing else (tuple), or its block
     #[arg(long, default_value = "tuple")]
     merge: Merge,
-    /// Which rows are evicted first: those not read since a search passed them (sampled), or those used least recently
-    /// (chain)
+    /// Which rows are evicted first: those used least often lately (sampled), or those used least recently (chain)
     #[arg(long, default_value = "sampled")]
     victims: Victims,
     /// Share of the transactions whose reads and writes move rows in the chain, above 0 and up to 1
