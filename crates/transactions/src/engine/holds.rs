@@ -87,7 +87,7 @@ mod tests {
         add(70_000);
         let loaded = holds.times();
         assert_eq!((since(&HoldTimes::default()), since(&loaded)), (70_000, 0));
-        [0, 3, 900, 5].map(add);
+        [0, 3, 900, 5].into_iter().for_each(add);
         assert_eq!(since(&loaded), 1024);
         let later = holds.times();
         add(80_000);
