@@ -66,7 +66,8 @@ pub enum Fetching {
     /// section 3.4).
     #[default]
     Asynchronous,
-    /// Its partition waits, which takes less time than to begin again where a read takes a few microseconds.
+    /// Its partition waits, which takes less time than to begin again where a read takes a few microseconds. The row is
+    /// read alone, also with [`Merge::Block`].
     Blocking,
 }
 
@@ -173,7 +174,9 @@ impl BlockStoreSettings {
             Merge::Tuple => device.written_bytes(),
             Merge::Block => device.read_bytes(),
         };
-        let fetching = if device.read_ns() < BLOCKING_NS { Fetching::Blocking } else { Fetching::Asynchronous };
+        // A blocking read is of the row alone.
+        let is_blocking = device.read_ns() < BLOCKING_NS && self.merge == Merge::Tuple;
+        let fetching = if is_blocking { Fetching::Blocking } else { Fetching::Asynchronous };
         Self { block_bytes: self.block_bytes.or(Some(block_bytes)), fetching: self.fetching.or(Some(fetching)), ..self }
     }
 
@@ -231,6 +234,8 @@ pub struct BlockStore {
     /// Bytes of all segments, and of the rows that have not left them.
     file_bytes: u64,
     live_bytes: u64,
+    /// Bytes of the directories in them.
+    directory_bytes: u64,
     /// Rows that have not left, and bytes of their blocks.
     rows: u64,
     block_bytes: u64,
@@ -250,6 +255,8 @@ struct Segment {
     /// Bytes of the rows that have not left it.
     live_bytes: u64,
     directories: Vec<DirectoryEntry>,
+    /// Bytes of them, which are not taken for rows that have left.
+    directory_bytes: u64,
     /// Number of the last snapshot that refers to it.
     snapshot: u64,
 }
@@ -285,6 +292,7 @@ impl BlockStore {
             gone: Vec::new(),
             file_bytes: 0,
             live_bytes: 0,
+            directory_bytes: 0,
             rows: 0,
             block_bytes: 0,
             aside: BTreeSet::new(),
@@ -427,6 +435,8 @@ impl BlockStore {
         let length = bytes.len() as u32;
         segment.directories.push(DirectoryEntry { segment: open.segment, at: segment.bytes, bytes: length });
         segment.bytes += u64::from(length);
+        segment.directory_bytes += u64::from(length);
+        self.directory_bytes += u64::from(length);
         self.file_bytes += u64::from(length);
         let file = Arc::clone(&open.file);
         self.writes.push(&file, PendingBlock::new(bytes), self.waiting_max());
@@ -474,7 +484,8 @@ impl BlockStore {
     fn add_segment(&mut self, number: u64, file: Arc<dyn ReadFile>, source: Source, bytes: u64) {
         self.file_bytes += bytes;
         let (blocks, directories) = (BTreeSet::new(), Vec::new());
-        let segment = Segment { file, source, blocks, bytes, live_bytes: 0, directories, snapshot: 0 };
+        let segment =
+            Segment { file, source, blocks, bytes, live_bytes: 0, directories, directory_bytes: 0, snapshot: 0 };
         self.segments.insert(number, segment);
     }
 
@@ -483,6 +494,7 @@ impl BlockStore {
         if self.segments.get(&segment).is_some_and(|segment| segment.blocks.is_empty()) {
             if let Some(gone) = self.segments.remove(&segment) {
                 self.file_bytes -= gone.bytes;
+                self.directory_bytes -= gone.directory_bytes;
                 if gone.snapshot == self.snapshot.1 && gone.snapshot > 0 {
                     self.gone.extend(gone.directories);
                 }
@@ -667,6 +679,8 @@ impl Blocks for BlockStore {
         for directory in directories {
             if let Some(segment) = self.segments.get_mut(&directory.segment) {
                 segment.directories.push(*directory);
+                segment.directory_bytes += u64::from(directory.bytes);
+                self.directory_bytes += u64::from(directory.bytes);
             }
         }
         BlockStore::forget_written(self);
@@ -734,11 +748,15 @@ impl Blocks for BlockStore {
             return lost;
         }
         let slack = SPARSE_SEGMENTS * self.settings.segment_bytes;
-        if self.settings.fill_factor.is_met(self.live_bytes, self.file_bytes.saturating_sub(slack)) {
+        let of_blocks = self.file_bytes.saturating_sub(self.directory_bytes + slack);
+        if self.settings.fill_factor.is_met(self.live_bytes, of_blocks) {
             return Vec::new();
         }
         let stays_from = self.settings.fill_factor.stays_from();
-        let share = |segment: &Segment| u128::from(segment.live_bytes) * 1000 / u128::from(segment.bytes.max(1));
+        let share = |segment: &Segment| {
+            let of_blocks = segment.bytes.saturating_sub(segment.directory_bytes + PAGE_BYTES as u64);
+            u128::from(segment.live_bytes) * 1000 / u128::from(of_blocks.max(1))
+        };
         let mut candidates: Vec<&Segment> = complete().filter(|segment| share(segment) < stays_from).collect();
         candidates.sort_by_key(|segment| share(segment));
         candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()

@@ -101,14 +101,14 @@ impl SegmentWrites {
     }
 
     /// Writes the block that waits longest; the file is locked before that is chosen, so that blocks keep their order.
-    /// If none waits and none will, the file is synced and closed.
-    fn write_one(&self) -> bool {
+    /// If none waits and none will, the file is synced and closed, if `syncs`.
+    fn write_one(&self, syncs: bool) -> bool {
         let mut written = self.file.lock();
         // In this order: what is added before it is complete is found.
         let is_complete = self.is_complete.load(Ordering::Acquire);
         let next = self.waiting.lock().pop_front();
         let Some(block) = next else {
-            if is_complete && self.sync_written(&mut written).is_ok() {
+            if syncs && is_complete && self.sync_written(&mut written).is_ok() {
                 written.file = None;
             }
             return false;
@@ -135,7 +135,7 @@ impl SegmentWrites {
     /// # Errors
     /// If it, or an earlier part, may be lost in a crash.
     pub fn sync(&self) -> Result<(u64, u32)> {
-        while self.write_one() {}
+        while self.write_one(true) {}
         let mut written = self.file.lock();
         self.sync_written(&mut written)?;
         Ok((written.bytes, written.checksum))
@@ -207,7 +207,7 @@ impl BlockWrites {
             };
             state.bytes -= bytes;
             drop(state);
-            segment.write_one();
+            segment.write_one(false);
         }
     }
 
@@ -232,7 +232,7 @@ impl BlockWrites {
         let Some((segment, bytes)) = state.turns.pop_front() else { return false };
         state.bytes -= bytes;
         drop(state);
-        segment.write_one();
+        segment.write_one(true);
         true
     }
 

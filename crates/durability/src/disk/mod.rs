@@ -62,7 +62,7 @@ pub trait Disk: Debug + Send + Sync {
         false
     }
 
-    /// Times of the device that its files are on; `None` if it has none.
+    /// Measures the device that its files are on; `None` if it has none, or it cannot be seen behind a cache.
     fn measure(&self) -> Result<Option<Device>> {
         Ok(None)
     }

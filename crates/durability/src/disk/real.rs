@@ -71,6 +71,26 @@ impl RealDisk {
         self.ring.get_or_init(|| Ring::start().ok()).as_ref()
     }
 
+    /// Locks the directory by this file of it.
+    fn locked(&self, file: File, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        match file.try_lock() {
+            Ok(()) => {
+                // The process id, for the message that a refused process prints; failing to write it does no harm.
+                let _unknown =
+                    file.set_len(0).and_then(|()| file.write_all_at(process::id().to_string().as_bytes(), 0));
+                Ok(Box::new(RealLock { _file: Some(file) }))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let known = (&file).take(32).read_to_string(&mut holder).is_ok() && !holder.is_empty();
+                let holder = if known { format!("process {holder}") } else { "another process".to_owned() };
+                let message = format!("cannot open {}: {holder} has it open", self.path.display());
+                Err(Error::CannotOpen(message.into()))
+            }
+            Err(TryLockError::Error(error)) => Err(refused("lock", path, &error)),
+        }
+    }
+
     fn file(&self, name: &str) -> Result<PathBuf> {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
             return Err(Error::internal(format_args!("\"{}\" is no name for a file", name.escape_debug())));
@@ -130,7 +150,7 @@ impl Disk for RealDisk {
     }
 
     fn measure(&self) -> Result<Option<Device>> {
-        measure::measure(self).map(Some)
+        measure::measure(self)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -150,27 +170,17 @@ impl Disk for RealDisk {
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         let path = self.file(LOCK)?;
         let file = open_lock(&path).map_err(|error| refused("lock", &path, &error))?;
-        match file.try_lock() {
-            Ok(()) => {
-                // The process id, for the message that a refused process prints; failing to write it does no harm.
-                let _unknown =
-                    file.set_len(0).and_then(|()| file.write_all_at(process::id().to_string().as_bytes(), 0));
-                Ok(Box::new(RealLock { _file: Some(file) }))
-            }
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let known = (&file).take(32).read_to_string(&mut holder).is_ok() && !holder.is_empty();
-                let holder = if known { format!("process {holder}") } else { "another process".to_owned() };
-                let message = format!("cannot open {}: {holder} has it open", self.path.display());
-                Err(Error::CannotOpen(message.into()))
-            }
-            Err(TryLockError::Error(error)) => Err(refused("lock", &path, &error)),
-        }
+        self.locked(file, &path)
     }
 
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
-        match open_lock(&self.file(LOCK)?) {
-            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(Box::new(RealLock { _file: None })),
+        let path = self.file(LOCK)?;
+        match open_lock(&path) {
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => match File::open(&path) {
+                // Elsewhere the same files may be mounted to be written.
+                Ok(file) => self.locked(file, &path),
+                Err(_) => Ok(Box::new(RealLock { _file: None })),
+            },
             _ => self.lock(),
         }
     }
@@ -244,7 +254,7 @@ impl ReadFile for RealFile {
 /// The kernel drops the lock with the file, also when the process is killed.
 #[derive(Debug)]
 struct RealLock {
-    /// `None` for a directory that nobody can change.
+    /// `None` for a directory without one, on a file system that nobody can change from here.
     _file: Option<File>,
 }
 

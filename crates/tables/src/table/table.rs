@@ -79,8 +79,9 @@ pub struct Table {
     /// Whether reads and writes of rows are noted in `recency`: a sampled transaction runs.
     is_monitored: bool,
     recency: Mutex<Recency>,
-    /// Where that search goes on.
+    /// Where that search goes on, and whether the last one was cut short.
     hand: TupleId,
+    is_searching: bool,
     /// Rows in blocks, and their number.
     evicted_ids: RowBits,
     evicted: usize,
@@ -160,6 +161,7 @@ impl Table {
             is_monitored: false,
             recency: Mutex::default(),
             hand: TupleId(0),
+            is_searching: false,
             evicted_ids: RowBits::default(),
             evicted: 0,
             evicted_total: 0,
@@ -352,7 +354,7 @@ impl Table {
                 return Ok(());
             }
             let mut image = std::mem::take(&mut self.scratch.image);
-            let result = self.row(id).and_then(|row| {
+            let result = self.row_unread(id).and_then(|row| {
                 let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
                 self.layout
                     .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
@@ -576,7 +578,10 @@ impl Table {
     fn replace(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
         let mut old = std::mem::take(&mut self.scratch.old_keys);
         let mut new = std::mem::take(&mut self.scratch.new_keys);
-        let keys = self.row(id).and_then(|row| self.keys(row.image(), &mut old));
+        let keys = match self.image_of(id) {
+            Some(image) => self.keys(image, &mut old),
+            None => self.row(id).map(drop),
+        };
         let keys = keys.and_then(|()| self.keys(image, &mut new));
         if self.building.is_some() {
             self.note(id, self.item(id)?);
@@ -663,6 +668,7 @@ impl Table {
         }
         self.rows.free(item, &self.budget);
         self.recency.get_mut().leave(id);
+        self.uses.clear(id);
         self.ids.release(id);
         self.loads.release(id);
         Ok(())

@@ -84,14 +84,20 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Decides what depends on the device and is left open.
-    pub(super) fn adapt_to(&mut self, disk: &dyn Disk) {
+    /// Decides what depends on the device and is left open. Measures the device if none has before and it `may_measure`;
+    /// returns what it has measured.
+    pub(super) fn adapt_to(&mut self, disk: &dyn Disk, may_measure: bool) -> Option<Device> {
         let is_open = |blocks: &&mut BlockStoreSettings| blocks.block_bytes.is_none() || blocks.fetching.is_none();
-        if let Some(blocks) = self.eviction.as_mut().filter(is_open).filter(|_| self.durable)
-            && let Some(device) = Device::of(disk)
-        {
+        let blocks = self.eviction.as_mut().filter(is_open).filter(|_| self.durable)?;
+        let known = Device::known(disk);
+        let measured = match known {
+            None if may_measure => disk.measure().ok().flatten(),
+            _ => None,
+        };
+        if let Some(device) = known.or(measured) {
             *blocks = blocks.for_device(&device);
         }
+        measured
     }
 
     /// Times that a transaction is undone for evicted rows before it reads them where it runs.

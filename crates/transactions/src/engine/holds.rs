@@ -41,7 +41,7 @@ impl HoldTimes {
             return self.longest;
         }
         let grown = self.counts.iter().zip(&earlier.counts).rposition(|(now, before)| now > before);
-        grown.map_or(Duration::ZERO, |length| Duration::from_micros(1 << length))
+        grown.map_or(Duration::ZERO, |length| Duration::from_micros(1 << length).min(self.longest))
     }
 
     /// Adds the holds of another partition.

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use thermocline_types::Result;
 
+use super::RealDisk;
+use super::direct::is_direct;
 use crate::disk::device::SIZES;
 use crate::disk::{Device, Disk, TEMPORARY};
 
@@ -15,10 +17,11 @@ const READS_MIN: usize = 3;
 /// Time for the reads, and for the writes, of each size, if the device is slow.
 const TIME: Duration = Duration::from_millis(20);
 
-/// Measures in a fifth of a second at most, unless a single read or write takes long, with 10 MiB of reads and writes.
-/// The least times count, as others use the device and the processors as well. If the process ends in between, the next
-/// one removes the file.
-pub(super) fn measure(disk: &dyn Disk) -> Result<Device> {
+/// Measures in a fifth of a second at most, unless a single read or write takes long, with 10 MiB of reads and writes;
+/// `None` where the page cache would answer. Of writes the least time counts, as others use the device and the
+/// processors as well; of reads the median, because some may be of what the device has in a cache of its own. If the
+/// process ends in between, the next one removes the file.
+pub(super) fn measure(disk: &RealDisk) -> Result<Option<Device>> {
     let name = format!("measured{TEMPORARY}");
     if disk.list()?.contains(&name) {
         disk.remove(&name)?;
@@ -27,7 +30,7 @@ pub(super) fn measure(disk: &dyn Disk) -> Result<Device> {
     disk.remove(&name).and(measured)
 }
 
-fn measure_in(disk: &dyn Disk, name: &str) -> Result<Device> {
+fn measure_in(disk: &RealDisk, name: &str) -> Result<Option<Device>> {
     let (mut write_us, mut read_ns) = ([0; 4], [0; 4]);
     let mut file = disk.create_direct(name)?;
     let mut bytes = 0;
@@ -46,20 +49,24 @@ fn measure_in(disk: &dyn Disk, name: &str) -> Result<Device> {
         *time = of_mib.max(1);
     }
     drop(file);
+    if !is_direct(&disk.file(name)?) {
+        return Ok(None);
+    }
     let file = disk.open_direct(name)?;
     let mut place = 1_u64;
     for (time, size) in read_ns.iter_mut().zip(SIZES) {
-        let (begun, mut count, mut least, mut buffer) = (Instant::now(), 0, Duration::MAX, vec![0; size]);
+        let (begun, mut times, mut buffer) = (Instant::now(), Vec::with_capacity(READS), vec![0; size]);
         let places = (bytes / size as u64).max(1);
-        while count < READS && (count < READS_MIN || begun.elapsed() < TIME) {
+        while times.len() < READS && (times.len() < READS_MIN || begun.elapsed() < TIME) {
             // A linear congruential generator is random enough here.
             place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let read = Instant::now();
             file.read_at((place >> 33) % places * size as u64, &mut buffer)?;
-            least = least.min(read.elapsed());
-            count += 1;
+            times.push(read.elapsed());
         }
-        *time = (least.as_nanos() as u64).max(1);
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        *time = (median.as_nanos() as u64).max(1);
     }
-    Ok(Device { read_ns, write_us })
+    Ok(Some(Device { read_ns, write_us }))
 }

@@ -139,6 +139,12 @@ impl Table {
         self.evicted_from(TupleId(0)).filter(is_later).collect()
     }
 
+    /// Whether the last [search](Self::coldest) ended before it had found rows or looked at all: the next one may find
+    /// some.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.is_searching
+    }
+
     /// Live rows to be evicted first, about `bytes` bytes of images together, among `looks_max` rows at most: those at
     /// the cold end of the chain, or those that were used no more often since they came into memory than searches have
     /// passed them, in the order of the search. It looks at each row so often that it finds some even if all were used.
@@ -153,16 +159,22 @@ impl Table {
         }
         let (start, mut found_bytes) = (self.hand, 0);
         let (mut is_behind_last, mut rounds) = (false, 0);
+        self.is_searching = true;
         for _ in 0..looks_max {
             if found_bytes >= bytes {
+                self.is_searching = false;
                 break;
             }
             let next = self.next_live(self.hand);
             is_behind_last |= next.is_none();
-            let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else { break };
+            let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else {
+                self.is_searching = false;
+                break;
+            };
             if is_behind_last && id >= start {
                 (is_behind_last, rounds) = (false, rounds + 1);
                 if rounds > UseCounts::MOST || !cold.is_empty() {
+                    self.is_searching = false;
                     break;
                 }
             }
@@ -214,7 +226,7 @@ impl Table {
     ///
     /// # Errors
     /// If there is none with this id.
-    pub(crate) fn row_unread(&self, id: TupleId) -> Result<Row<'_>> {
+    pub fn row_unread(&self, id: TupleId) -> Result<Row<'_>> {
         Ok(Row::new(&self.layout, self.image(id)?))
     }
 
@@ -302,7 +314,7 @@ impl Table {
     /// Lets pinned rows go again.
     pub(crate) fn unpin(&mut self) {
         self.pinned.clear();
-        self.returned.drain(..).for_each(|id| self.uses.clear(id));
+        std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.clear(id));
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It stays until its
