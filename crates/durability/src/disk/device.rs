@@ -42,11 +42,11 @@ impl Device {
         page
     }
 
-    /// Bytes to write at once: the least of 64 and 256 KiB with which a byte takes at most a quarter longer than with the
+    /// Bytes to write at once: the least of 64 and 256 KiB with which a byte takes at most half as long again as with the
     /// other.
     pub const fn written_bytes(&self) -> usize {
         let ([.., smaller, larger], [small, large]) = (self.write_us, WRITTEN_SIZES);
-        if smaller.saturating_mul(4) <= larger.saturating_mul(5) { small } else { large }
+        if smaller.saturating_mul(2) <= larger.saturating_mul(3) { small } else { large }
     }
 
     /// Bytes to read at once where a few of them are needed: the most, up to 256 KiB, that take at most half as long
