@@ -4,7 +4,7 @@
 //!  BlockStore::put --> SegmentWrites: blocks of one segment, in order
 //!                  --> BlockWrites: whose turn it is --> BlockWriter: appends them
 //!                             |
-//!                             +-- too many bytes wait: whoever puts one more writes one, too
+//!                             +-- too many bytes wait: whoever puts one more writes some, too
 //! ```
 
 use std::collections::VecDeque;

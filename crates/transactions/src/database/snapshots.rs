@@ -38,7 +38,7 @@ pub struct SnapshotSettings {
     /// Bytes of log after the newest snapshot from which on [`RowEngine::close`](super::RowEngine::close) takes one, so
     /// that the next start has little to replay: 16 MiB of small transactions take about a second. No snapshot is taken
     /// if the log is smaller than a quarter of the tables' memory: writing all rows would take longer than replaying
-    /// it. Files of blocks without rows count like log.
+    /// it. As many bytes of files of blocks without rows are a reason, too.
     pub closing_log_bytes: u64,
 }
 

@@ -130,7 +130,8 @@ impl<P: Program + ?Sized> Executors<P> {
         self.shared.holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
 
-    /// Times for which eviction, and bringing rows back that were read, held a partition.
+    /// Times for which eviction, and bringing rows back that were read for waiting transactions, held a partition; reads for
+    /// which the partition waits itself are not in them.
     pub fn held_by_eviction(&self, partition: PartitionId) -> HoldTimes {
         self.shared.eviction_holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
