@@ -318,7 +318,7 @@ impl Table {
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It stays until its
-    /// partition unpins it, and uses until then do not count: see [`UseCounts`]. In the chain it is the hottest, whether
+    /// partition unpins it, and uses until then do not count (`UseCounts`). In the chain it is the hottest, whether
     /// its transaction is sampled or not (Anti-Caching 2013, section 3.4).
     ///
     /// # Errors
