@@ -30,6 +30,8 @@ use super::world::{Scene, World};
 const PART_BYTES: usize = 60;
 /// Steps of the node between two evictions, on average.
 const EVICT_EVERY: u32 = 10;
+/// Requests that wait for a partition at most when it is to evict rows as well.
+const QUEUED_MAX: usize = 20;
 /// Steps in which everybody only waits, after which the node counts as stuck.
 const STUCK_AFTER: u32 = 2000;
 
@@ -283,6 +285,10 @@ impl Node {
     fn evict(&self, random: &mut Random) {
         let (number, bytes) = (random.index(self.workers.len()), 1 + random.index(2000));
         let Ok(number) = u16::try_from(number) else { return };
+        // A slow partition would get more of them than it has turns for.
+        if self.world.shared.queued(PartitionId(number)) >= QUEUED_MAX {
+            return;
+        }
         let evicted = Arc::clone(&self.evicted);
         // The disk may be full, and the engine may have stopped.
         let _visit = self.world.handle.start_visit(PartitionId(number), move |member| {

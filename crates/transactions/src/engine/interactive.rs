@@ -260,12 +260,13 @@ impl<P: Program + ?Sized> Interactive<P> {
         wanted.into_iter().filter(|number| !self.owns(*number)).collect()
     }
 
-    /// Whether a statement's participants, as declared, include no partition before one that it owns.
+    /// Whether a statement's participants, as declared, include no partition before one that it owns, and it has not
+    /// asked for more than these, such as for all when memory is short.
     pub fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
         let last = self.last();
         let first =
             program.participants(arguments).ok().and_then(|participants| self.missing(&participants).first().copied());
-        first.is_none_or(|first| last.is_none_or(|last| first > last))
+        self.widened == 0 && first.is_none_or(|first| last.is_none_or(|last| first > last))
     }
 
     /// Requests partitions that it does not own, if any.
