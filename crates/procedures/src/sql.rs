@@ -7,7 +7,7 @@ use thermocline_statements::{CallArguments, OutputColumn, Prepared, StatementRes
 use thermocline_syntax::Statement;
 use thermocline_tables::schema::{ProcedureDefinition, Schema};
 use thermocline_tables::table::HeapSize;
-use thermocline_types::{Class, Result, Value};
+use thermocline_types::{Class, Error, Result, Value};
 
 use super::Context;
 use super::context::limit_without_order;
@@ -54,8 +54,10 @@ impl SqlProcedure {
         }
     }
 
+    /// Runs the steps. One that needs evicted rows does not end the pre-pass (Anti-Caching 2013, section 3.4): steps
+    /// have no values of earlier ones but what these have changed, so most later ones need the same rows without them.
     pub fn run(&self, context: &mut Context<'_, '_>, name: &str, arguments: &[Value]) -> Result<StatementResult> {
-        let mut last = StatementResult::default();
+        let (mut last, mut is_short) = (StatementResult::default(), false);
         for step in &self.steps {
             // Only the last result is returned; dropping this one frees its memory for the next.
             drop(std::mem::take(&mut last));
@@ -69,9 +71,15 @@ impl SqlProcedure {
                     values.and_then(|values| environment.keeping_texts(|| context.call(procedure, &values)))
                 }
             };
-            last = result.map_err(|error| error.in_procedure(name, step.line))?;
+            match result {
+                Ok(done) => last = done,
+                Err(Error::Evicted) if context.environment().seeks_more() => is_short = true,
+                // It may be one of the rows that are missing.
+                Err(_) if is_short => break,
+                Err(error) => return Err(error.in_procedure(name, step.line)),
+            }
         }
-        Ok(last)
+        if is_short { Err(Error::Evicted) } else { Ok(last) }
     }
 }
 

@@ -161,6 +161,33 @@ fn rows_that_a_transaction_has_changed_stay() {
     }
 }
 
+/// A procedure waits once for the evicted rows of all its statements, and does then what it would have done without.
+#[test]
+fn a_procedure_waits_for_the_rows_of_all_its_statements() {
+    const CALLS: u64 = 100;
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let settings = Settings { partitions: 1, ..evicting::settings(LIMIT) };
+    let database = RowEngine::open(Arc::new(disk), settings).unwrap();
+    let mut session = database.session();
+    fill(&mut session, "t", 30_000);
+    let body = "UPDATE t SET v = 'changed' WHERE k = a; DELETE FROM t WHERE k = b; INSERT INTO t VALUES (b, 'new'); \
+                CALL length_of(c)";
+    let length = "SELECT length(v) FROM t WHERE k = c";
+    run(&mut session, &format!("CREATE PROCEDURE length_of(c BIGINT) LANGUAGE sql AS $$ {length} $$"), &[]);
+    run(&mut session, &format!("CREATE PROCEDURE p(a BIGINT, b BIGINT, c BIGINT) LANGUAGE sql AS $$ {body} $$"), &[]);
+    wait_for_memory(&database, LIMIT);
+    let waits = |session: &mut RowSession| session.statistics().unwrap().partitions[0].waits;
+    let before = waits(&mut session);
+    for call in 0..CALLS as i64 {
+        let keys = [Value::Int(3 * call), Value::Int(3 * call + 1), Value::Int(3 * call + 2)];
+        assert_eq!(int(&run(&mut session, "CALL p($1, $2, $3)", &keys)), 1000);
+    }
+    let after = waits(&mut session);
+    assert_eq!((after.waits_total - before.waits_total, after.rows_total - before.rows_total), (CALLS, 3 * CALLS));
+    let counts = "SELECT sum(CASE v WHEN 'changed' THEN 1 WHEN 'new' THEN 1000 ELSE 0 END) FROM t";
+    assert_eq!(int(&run(&mut session, counts, &[])), 1001 * CALLS as i64);
+}
+
 /// A transaction that waits for a row on the disk holds up nobody, and reads all the rows that it needs at once.
 #[test]
 fn others_run_while_rows_are_read() {

@@ -87,6 +87,12 @@ impl Environment {
         self.missing.get() > 0
     }
 
+    /// Whether a further statement may look for evicted rows that it needs, after one that has ended without some.
+    pub fn seeks_more(&self) -> bool {
+        self.missing_max.set(MISSING_MAX);
+        self.missing.get() < MISSING_MAX
+    }
+
     /// Ends a statement that needs `most` further evicted rows or more: it may need no others.
     pub(crate) fn limit_missing(&self, most: usize) {
         self.missing_max.set(self.missing.get().saturating_add(most).clamp(1, MISSING_MAX));

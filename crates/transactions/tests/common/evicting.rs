@@ -16,7 +16,11 @@ pub fn open(disk: &SimulatedDisk, limit: u64) -> RowEngine {
 }
 
 pub fn open_on(disk: Arc<dyn Disk>, limit: u64) -> RowEngine {
-    let settings = Settings {
+    RowEngine::open(disk, settings(limit)).unwrap()
+}
+
+pub fn settings(limit: u64) -> Settings {
+    Settings {
         memory_bytes_max: limit,
         eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
         partitions: 2,
@@ -24,8 +28,7 @@ pub fn open_on(disk: Arc<dyn Disk>, limit: u64) -> RowEngine {
         // They insert row after row; others test commits that wait.
         log: LogSettings { synchronous_commit: false, ..LogSettings::default() },
         ..Settings::default()
-    };
-    RowEngine::open(disk, settings).unwrap()
+    }
 }
 
 pub fn run(session: &mut RowSession, sql: &str, parameters: &[Value]) -> StatementResult {
