@@ -188,6 +188,71 @@ fn a_procedure_waits_for_the_rows_of_all_its_statements() {
     assert_eq!(int(&run(&mut session, counts, &[])), 1001 * CALLS as i64);
 }
 
+/// Rows that are removed or replaced by their keys alone are not read, and come back if that is taken back.
+#[test]
+fn changes_by_keys_read_no_evicted_rows() {
+    const ROWS: i64 = 30_000;
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "t", ROWS);
+    let fails = "DELETE FROM t WHERE k = a; UPDATE t SET v = 'never' WHERE k = a + 1; SELECT 1 / (a - a)";
+    run(&mut session, &format!("CREATE PROCEDURE fails(a BIGINT) LANGUAGE sql AS $$ {fails} $$"), &[]);
+    wait_for_memory(&database, LIMIT);
+    let evicted = |session: &mut RowSession| -> usize {
+        session.statistics().unwrap().partitions.iter().flat_map(|of| &of.tables).map(|of| of.evicted_rows).sum()
+    };
+    let mut model: BTreeMap<i64, Value> = (0..ROWS).map(|k| (k, text(1000, k))).collect();
+    let before = evicted(&mut session);
+    assert!(before > 1000);
+    for k in 0..100 {
+        assert_eq!(run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(k)]).affected, 1);
+        assert_eq!(run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(k)]).affected, 0);
+        let (v, to) = (text(700, k), [Value::Int(k + 100), text(700, k)]);
+        assert_eq!(run(&mut session, "UPDATE t SET v = $2 WHERE k = $1", &to).affected, 1);
+        assert_eq!((model.remove(&k).is_some(), model.insert(k + 100, v).is_some()), (true, true));
+    }
+    assert_eq!(run(&mut session, "DELETE FROM t WHERE k IN (300, 301, 350, 301)", &[]).affected, 3);
+    model.retain(|k, _| ![300, 301, 350].contains(k));
+    let many = "UPDATE t SET v = 'many' WHERE k IN (400, 402, 404)";
+    assert_eq!(run(&mut session, many, &[]).affected, 3);
+    model.extend([400, 402, 404].map(|k| (k, Value::Text("many".into()))));
+    assert_eq!(session.execute("CALL fails(500)", &[]).unwrap_err().sqlstate(), "22012");
+    for end in ["ROLLBACK", "COMMIT"] {
+        run(&mut session, "BEGIN", &[]);
+        for k in 600..610 {
+            run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(k)]);
+            run(&mut session, "UPDATE t SET v = 'before' WHERE k = $1", &[Value::Int(k + 10)]);
+            run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(k + 10)]);
+            run(&mut session, "INSERT INTO t VALUES ($1, 'again')", &[Value::Int(k)]);
+            run(&mut session, "UPDATE t SET v = v || '!' WHERE k = $1", &[Value::Int(k)]);
+        }
+        let again = run(&mut session, "SELECT count(*) FROM t WHERE k BETWEEN 600 AND 619 AND v = 'again!'", &[]);
+        assert_eq!(int(&again), 10);
+        run(&mut session, end, &[]);
+    }
+    (600..610).for_each(|k| drop((model.insert(k, Value::Text("again!".into())), model.remove(&(k + 10)))));
+    let waits = session.statistics().unwrap().partitions.iter().map(|of| of.waits).collect::<Vec<_>>();
+    assert!(waits.iter().all(|waits| (waits.rows_total, waits.blocking_total) == (0, 0)), "{waits:?}");
+    // What needs more of a row reads it.
+    run(&mut session, "UPDATE t SET v = v || '!' WHERE k = 700", &[]);
+    model.insert(700, Value::Text(format!("{}!", "y".repeat(1000)).into()));
+    run(&mut session, "DELETE FROM t WHERE k = 701 AND v = 'no'", &[]);
+    let rows_total = session.statistics().unwrap().partitions.iter().map(|of| of.waits.rows_total).sum::<u64>();
+    assert_eq!(rows_total, 2);
+    let answer = run(&mut session, "SELECT count(*) FROM t WHERE length(v) > 0", &[]);
+    assert_eq!(int(&answer), model.len() as i64);
+    drop(session);
+    drop(database);
+    let database = open(&disk, 512 << 20);
+    let answer = run(&mut database.session(), "SELECT k, v FROM t ORDER BY k", &[]);
+    assert_eq!(answer.rows.len(), model.len());
+    for (mut row, (k, v)) in answer.rows.iter().zip(&model) {
+        let values: [Value; 2] = std::array::from_fn(|_| row.next().unwrap().to_value());
+        assert_eq!(values, [Value::Int(*k), v.clone()]);
+    }
+}
+
 /// A transaction that waits for a row on the disk holds up nobody, and reads all the rows that it needs at once.
 #[test]
 fn others_run_while_rows_are_read() {

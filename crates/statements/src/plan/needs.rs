@@ -50,6 +50,28 @@ pub(crate) fn note_needs(steps: &mut [Step], others: &[&Expr]) {
     }
 }
 
+impl Step {
+    /// The columns of the table's only index, if the step finds rows by it and needs no other columns of them. It takes
+    /// these columns from the keys then, so that a change of evicted rows that needs no others need not read them.
+    pub fn take_keys(&mut self) -> Option<Vec<usize>> {
+        let index = self.access.index()?;
+        let [only] = &*self.table.indexes else { return None };
+        let mut needs = Need { slot: self.slot, table: &self.table, index: Some(index), found: self.needs };
+        let columns: Vec<usize> = only.columns.iter().map(|held| held.column).collect();
+        for column in &columns {
+            if needs.found != Needs::Row {
+                needs.found = needs.of_column(*column);
+            }
+        }
+        let found = needs.found;
+        if found == Needs::Row {
+            return None;
+        }
+        self.needs = found;
+        Some(columns)
+    }
+}
+
 struct Need<'a> {
     slot: usize,
     table: &'a TableDefinition,

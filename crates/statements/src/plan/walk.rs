@@ -87,15 +87,16 @@ pub fn all_hold(conditions: &[Expr], frame: &Frame<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Calls `each` for the matching rows of a single step until it returns false.
+/// Calls `each` for the matching rows of a single step until it returns false. The frame has what the step needs of the
+/// row.
 pub(crate) fn find_rows<'a>(
     step: &'a Step,
     partition: &'a Partition,
     frame: &mut Frame<'a>,
-    each: &mut dyn FnMut(TupleId) -> Result<bool>,
+    each: &mut dyn FnMut(TupleId, &Frame<'_>) -> Result<bool>,
 ) -> Result<bool> {
     let all = Loop::of(std::slice::from_ref(step), partition)?;
-    find_joined(0, &all, frame, &mut |id, _, _| each(id))
+    find_joined(0, &all, frame, &mut |id, _, frame| each(id, frame))
 }
 
 /// Evicted rows of a table from which on a scan reads them where they are instead of bringing them back. It holds its

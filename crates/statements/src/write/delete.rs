@@ -5,7 +5,7 @@ use thermocline_tables::partition::Scope;
 use thermocline_types::{Error, Result, Value};
 
 use super::shares::for_each_share;
-use super::update::{matching, one_step};
+use super::update::{changes_unread, matching, one_step};
 use super::{Returning, bind_returning};
 use crate::bind::Binder;
 use crate::expression::{Environment, Expr, Source};
@@ -22,6 +22,8 @@ pub(crate) struct Delete {
     returning: Returning,
     /// Whether partitions are independent; see [`for_each_share`].
     is_apart: bool,
+    /// Whether it needs no more of its rows than their keys, so that evicted ones need not be read.
+    is_blind: bool,
 }
 
 heap_size! { Delete: step routing returning; }
@@ -42,8 +44,9 @@ impl Delete {
         let condition = delete.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
         let (returning, columns) = bind_returning(binder, delete.returning.as_ref())?;
         let is_apart = returning.outputs.is_empty() && !condition.as_ref().is_some_and(Expr::is_volatile);
-        let (step, routing) = one_step(joined, condition)?;
-        Ok((Self { step, routing, returning, is_apart }, columns))
+        let (mut step, routing) = one_step(joined, condition)?;
+        let is_blind = returning.outputs.is_empty() && step.take_keys().is_some();
+        Ok((Self { step, routing, returning, is_apart, is_blind }, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -67,8 +70,9 @@ impl Delete {
             outcome,
             |partition, transaction, environment, mut outcome| {
                 let mut memory = environment.structure("rows to delete");
-                let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
-                for (number, id) in ids.into_iter().enumerate() {
+                let is_unread = self.is_blind && changes_unread(&self.step, partition)?;
+                let found = matching(&self.step, partition, environment, parameters, &mut memory, is_unread)?;
+                for (number, id) in found.ids.into_iter().enumerate() {
                     environment.check_at(number)?;
                     environment.next_row();
                     if let Some(outcome) = &mut outcome {
@@ -78,7 +82,12 @@ impl Delete {
                             self.returning.push(&mut outcome.rows, row, parameters, environment)?;
                         }
                     }
-                    partition.delete(table, id, transaction)?;
+                    match found.unread.get(&id) {
+                        Some(key_row) => {
+                            partition.table_mut(table)?.delete_unread(id, key_row, &mut transaction.undo)?;
+                        }
+                        None => partition.delete(table, id, transaction)?,
+                    }
                 }
                 Ok(())
             },

@@ -1,5 +1,7 @@
 //! `UPDATE`.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 use sqlparser::ast;
 use thermocline_tables::partition::{Partition, Scope, Transaction};
@@ -16,6 +18,8 @@ use crate::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, fin
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
+/// Bytes of an unread row besides its image, approximately.
+const UNREAD_BYTES: usize = 48;
 /// Limit on integers that are changed together.
 const INTEGERS_MAX: usize = 8;
 
@@ -35,6 +39,8 @@ pub(crate) struct Update {
     is_apart: bool,
     /// Bytes of the fixed part of the rows that it was planned for.
     fixed_bytes: usize,
+    /// Whether its new rows follow from their keys, so that evicted ones need not be read.
+    is_blind: bool,
 }
 
 impl Update {
@@ -56,7 +62,15 @@ impl Update {
         let is_volatile = condition.iter().chain(checks.iter().map(|check| &check.condition)).any(Expr::is_volatile)
             || assignments.iter().any(|one| one.value.is_volatile());
         let is_apart = returning.outputs.is_empty() && !is_volatile;
-        let (step, routing) = one_step(joined, condition)?;
+        let (mut step, routing) = one_step(joined, condition)?;
+        let is_fixed = assignments.iter().all(|assignment| assignment.fixed);
+        let is_assigned = |column| assignments.iter().any(|assignment| assignment.column == column);
+        let is_blind = is_fixed
+            && returning.outputs.is_empty()
+            && checks.is_empty()
+            && step.take_keys().is_some_and(|keys| {
+                (0..step.table.columns.len()).all(|column| keys.contains(&column) != is_assigned(column))
+            });
         let table = &step.table;
         let in_place = table.partition_by.is_some()
             && checks.is_empty()
@@ -69,7 +83,7 @@ impl Update {
             in_place && assignments.len() <= INTEGERS_MAX && assignments.iter().all(|one| one.integers.is_some());
         let fixed_bytes = Layout::new(table)?.fixed_bytes();
         let update =
-            Self { step, routing, assignments, checks, returning, in_place, of_integers, is_apart, fixed_bytes };
+            Self { step, routing, assignments, checks, returning, in_place, of_integers, is_apart, fixed_bytes, is_blind };
         Ok((update, columns))
     }
 
@@ -105,9 +119,11 @@ impl Update {
         parameters: &[Value],
         mut outcome: Option<&mut Outcome>,
     ) -> Result<()> {
+        let is_unread = self.is_blind && changes_unread(&self.step, partition)?;
         if let Some(outcome) = &mut outcome
             && self.in_place
             && self.step.is_point()
+            && !is_unread
         {
             let frame = Frame::new(parameters, environment);
             let found = self.step.find_point(partition.table(self.step.table.id)?, &frame)?;
@@ -115,7 +131,7 @@ impl Update {
             return found.map_or(Ok(()), change);
         }
         let mut memory = environment.structure("rows to change");
-        let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
+        let found = matching(&self.step, partition, environment, parameters, &mut memory, is_unread)?;
         environment.next_row();
         let frame = Frame::new(parameters, environment);
         // Values that are the same for all rows, which may borrow from the parameters.
@@ -123,7 +139,7 @@ impl Update {
         for assignment in &self.assignments {
             fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
         }
-        environment.keeping_texts(|| self.change(partition, transaction, &frame, &ids, &fixed, outcome))
+        environment.keeping_texts(|| self.change(partition, transaction, &frame, &found, &fixed, outcome))
     }
 
     fn change<'a>(
@@ -131,16 +147,17 @@ impl Update {
         partition: &mut Partition,
         transaction: &mut Transaction,
         frame: &Frame<'a>,
-        ids: &[TupleId],
+        found: &Found,
         fixed: &[Option<Evaluated<'_>>],
         mut outcome: Option<&mut Outcome>,
     ) -> Result<()> {
         let (definition, environment, parameters) = (&self.step.table, frame.environment, frame.parameters);
         let of_integers = self.of_integers && self.is_of(partition.table(definition.id)?.layout());
-        for (number, id) in ids.iter().copied().enumerate() {
+        for (number, id) in found.ids.iter().copied().enumerate() {
             environment.check_at(number)?;
             environment.next_row();
-            if of_integers && let Some(outcome) = &mut outcome {
+            let key_row = found.unread.get(&id);
+            if key_row.is_none() && of_integers && let Some(outcome) = &mut outcome {
                 let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
                 let values = |image: &[u8]| self.integers(image, parameters);
                 let table = partition.table_mut(definition.id)?;
@@ -153,7 +170,9 @@ impl Update {
             // The others are computed before the row changes.
             let mut computed: OfRow<Value> = OfRow::new();
             let mut frame = *frame;
-            frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
+            if key_row.is_none() {
+                frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
+            }
             for assignment in self.assignments.iter().filter(|assignment| !assignment.fixed) {
                 computed.push(assignment.value.evaluate(&frame)?.into_value(environment)?);
             }
@@ -172,7 +191,13 @@ impl Update {
                 let row = partition.table(definition.id)?.row_unread(id)?;
                 check_row(&self.checks, definition, Source::Changed(row, &changes), environment)?;
             }
-            partition.update(definition.id, id, &changes, transaction)?;
+            match key_row {
+                Some(key_row) => {
+                    let table = partition.table_mut(definition.id)?;
+                    table.update_unread(id, key_row, &changes, &mut transaction.undo)?;
+                }
+                None => partition.update(definition.id, id, &changes, transaction)?,
+            }
             if let Some(outcome) = &mut outcome {
                 outcome.affected += 1;
                 if !self.returning.outputs.is_empty() {
@@ -271,25 +296,50 @@ pub(super) fn one_step(
     Ok((step, routing))
 }
 
-/// Finds all rows of a step before any of them changes; none if some of them are evicted.
+/// Whether the partition lets evicted rows of a step change unread, and has any.
+pub(super) fn changes_unread(step: &Step, partition: &Partition) -> Result<bool> {
+    let table = partition.table(step.table.id)?;
+    Ok(table.evicted_rows() > 0 && partition.changes_unread(table))
+}
+
+/// Rows that a statement is about to change.
+#[derive(Default)]
+pub(super) struct Found {
+    pub ids: SmallVec<[TupleId; 16]>,
+    /// Images with the columns of the keys of those that are evicted and stay unread.
+    pub unread: BTreeMap<TupleId, Box<[u8]>>,
+}
+
+/// Finds all rows of a step before any of them changes; none if some of them are evicted and have to be read, which
+/// with `is_unread` those of which the key is known have not.
 pub(super) fn matching(
     step: &Step,
     partition: &Partition,
     environment: &Environment,
     parameters: &[Value],
     memory: &mut Structure<'_>,
-) -> Result<SmallVec<[TupleId; 16]>> {
+    is_unread: bool,
+) -> Result<Found> {
     let table = partition.table(step.table.id)?;
     let mut frame = Frame::new(parameters, environment);
-    let mut ids: SmallVec<[TupleId; 16]> = SmallVec::new();
-    find_rows(step, partition, &mut frame, &mut |id| {
-        if table.block_place(id).is_some() {
-            // A scan has read it where it is, but it has to be back to be changed.
-            environment.present(table.row(id))?;
+    let Found { mut ids, mut unread } = Found::default();
+    let mut unread_bytes = 0;
+    find_rows(step, partition, &mut frame, &mut |id, frame| {
+        match frame.sources.get(step.slot) {
+            Some(Source::Row(row)) if is_unread && step.is_answered_by_key(table, id) => {
+                unread_bytes += row.image().len() + UNREAD_BYTES;
+                memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes)?;
+                unread.insert(id, row.image().into());
+            }
+            _ if table.block_place(id).is_some() => {
+                // A scan has read it where it is, but it has to be back to be changed.
+                environment.present(table.row(id))?;
+            }
+            _ => {}
         }
         if ids.len() == ids.capacity() {
             // The vector doubles.
-            memory.resize(2 * ids.capacity() * size_of::<TupleId>())?;
+            memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes)?;
         }
         ids.push(id);
         Ok(true)
@@ -301,5 +351,5 @@ pub(super) fn matching(
         // In scan order, which determines random values and temporary unique conflicts.
         ids.sort_unstable();
     }
-    Ok(ids)
+    Ok(Found { ids, unread })
 }

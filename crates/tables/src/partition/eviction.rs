@@ -19,7 +19,7 @@ use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
     BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
-    RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Victims,
+    RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Unread, Victims,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
@@ -490,6 +490,22 @@ impl Partition {
         };
         table.remove_evicted(id, image)?;
         blocks.release(place.block)
+    }
+
+    /// Whether evicted rows of a table can be removed and replaced [unread](Table::delete_unread): nobody who copies
+    /// or reads the table needs what they were. It stays so until the transaction ends.
+    pub fn changes_unread(&self, table: &Table) -> bool {
+        self.pre_images.is_empty() && self.readers.is_empty() && table.changes_unread()
+    }
+
+    /// Gives up the places of rows that a transaction has changed unread, which it keeps now.
+    #[cold]
+    pub(super) fn release_unread(&mut self, transaction: &Transaction) {
+        let Some(blocks) = &mut self.blocks else { return };
+        for Unread { place, .. } in transaction.undo.iter().filter_map(|change| change.unread) {
+            // A file that cannot be removed stays until the next start.
+            let _stays = blocks.release(place.block);
+        }
     }
 
     /// Forgets the evicted rows of a table that is about to go.

@@ -43,9 +43,9 @@ pub struct Partition {
     pub(super) tables: Vec<Option<Table>>,
     budget: Arc<Budget>,
     pub(super) seed: u64,
-    pre_images: Vec<Box<dyn PreImages>>,
+    pub(super) pre_images: Vec<Box<dyn PreImages>>,
     /// Readers in progress.
-    readers: Vec<SharedRead>,
+    pub(super) readers: Vec<SharedRead>,
     /// Blocks of evicted rows; `None` if rows cannot be evicted.
     pub(super) blocks: Option<Box<dyn Blocks>>,
     /// Whether rows may be pinned.
@@ -207,7 +207,7 @@ impl Partition {
             })?;
             let Self { tables, pre_images, readers, .. } = self;
             let layout = tables.get(table.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(table))?.layout();
-            let change = table::Change { table, id, before: Some(&before) };
+            let change = table::Change { table, id, before: Some(&before), unread: None };
             pre_images.retain_mut(|one| one.changed(change));
             readers.iter().for_each(|reader| reader.lock().changed(change, layout));
             self.remove_with(table, id, &before)?;
@@ -258,6 +258,9 @@ impl Partition {
         if !self.readers.is_empty() {
             self.tell_readers(transaction);
         }
+        if transaction.undo.has_unread() {
+            self.release_unread(transaction);
+        }
         transaction.undo.clear();
     }
 
@@ -273,7 +276,11 @@ impl Partition {
     pub fn undo_to(&mut self, transaction: &mut Transaction, length: usize) -> Result<()> {
         while transaction.undo.len() > length {
             if let Some(change) = transaction.undo.get(transaction.undo.len() - 1) {
-                self.table_mut(change.table)?.restore(change.id, change.before)?;
+                let table = self.table_mut(change.table)?;
+                match change.unread {
+                    Some(unread) => table.restore_unread(change.id, unread)?,
+                    None => table.restore(change.id, change.before)?,
+                }
             }
             transaction.undo.forget_last();
         }

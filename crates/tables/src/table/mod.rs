@@ -59,7 +59,7 @@ pub use statement_memory::{StatementMemory, Structure, out_of_memory};
 pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
 pub(crate) use table_blocks::TableBlocks;
 pub use tuple_ids::TupleId;
-pub use undo::{Change, Undo};
+pub use undo::{Change, Undo, Unread};
 pub(crate) use victims::Sampler;
 pub use victims::{SamplingRate, Victims};
 

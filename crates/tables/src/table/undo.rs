@@ -6,6 +6,7 @@ use thermocline_types::{Error, Result};
 
 use super::budget::{Budget, Working};
 use super::digest::Digest;
+use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
@@ -21,16 +22,63 @@ pub struct Undo {
     /// Charged for the buffers; `None` for a transaction that is not counted.
     budget: Option<Arc<Budget>>,
     charged: usize,
+    /// Whether some change may be of an unread row.
+    has_unread: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     table: TableId,
     id: TupleId,
-    /// Range of the earlier image in `images`; `None` if there was no row.
-    image: Option<(usize, usize)>,
+    earlier: Earlier,
     /// Digest before this change.
     digest: Digest,
+}
+
+/// Row before a change; ranges are of `images`.
+#[derive(Debug, Clone, Copy)]
+enum Earlier {
+    /// There was none.
+    None,
+    Image(usize, usize),
+    /// Its place, and an image with the columns of its key.
+    Unread(usize, usize),
+}
+
+impl Earlier {
+    const fn start(self) -> Option<usize> {
+        match self {
+            Self::None => None,
+            Self::Image(start, _) | Self::Unread(start, _) => Some(start),
+        }
+    }
+}
+
+/// An evicted row that was removed or replaced unread.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread<'a> {
+    /// Where it is until the transaction ends.
+    pub place: BlockPlace,
+    /// An image with the columns of its key.
+    pub key_row: &'a [u8],
+}
+
+/// Bytes of a place in `images`.
+const PLACE_BYTES: usize = 12;
+
+fn place_bytes(place: BlockPlace) -> [u8; PLACE_BYTES] {
+    let mut bytes = [0; PLACE_BYTES];
+    let (block, offset) = bytes.split_at_mut(8);
+    block.copy_from_slice(&place.block.0.to_le_bytes());
+    offset.copy_from_slice(&place.offset.to_le_bytes());
+    bytes
+}
+
+fn unread(bytes: &[u8]) -> Option<Unread<'_>> {
+    let (block, rest) = bytes.split_first_chunk()?;
+    let (offset, key_row) = rest.split_first_chunk()?;
+    let place = BlockPlace { block: BlockNumber(u64::from_le_bytes(*block)), offset: u32::from_le_bytes(*offset) };
+    Some(Unread { place, key_row })
 }
 
 /// One change of a row.
@@ -40,25 +88,60 @@ pub struct Change<'a> {
     pub table: TableId,
     /// The row.
     pub id: TupleId,
-    /// The row's image before the change; `None` if the change made the row.
+    /// The row's image before the change; `None` if the change made the row, or has not read it.
     pub before: Option<&'a [u8]>,
+    /// The row before the change if that has not read it.
+    pub unread: Option<Unread<'a>>,
 }
 
 impl Undo {
     /// No changes; more than `bytes_max` are refused.
     pub fn new(bytes_max: usize) -> Self {
-        Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget: None, charged: 0 }
+        Self {
+            changes: Vec::new(),
+            images: Vec::new(),
+            digest: Digest::EMPTY,
+            bytes_max,
+            budget: None,
+            charged: 0,
+            has_unread: false,
+        }
     }
 
     /// No changes, charged to this budget, which may refuse more.
     pub fn charged(bytes_max: usize, budget: Arc<Budget>) -> Self {
-        let budget = Some(budget);
-        Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget, charged: 0 }
+        let mut undo = Self::new(bytes_max);
+        undo.budget = Some(budget);
+        undo
     }
 
     /// Notes a change about to be made; the caller then adds it to the digest.
     pub fn push(&mut self, table: TableId, id: TupleId, before: Option<&[u8]>) -> Result<()> {
-        let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
+        self.add(table, id, before.map(|image| [&[], image]), Earlier::Image)
+    }
+
+    /// [`Undo::push`] for an evicted row that the change does not read.
+    pub fn push_unread(&mut self, table: TableId, id: TupleId, Unread { place, key_row }: Unread<'_>) -> Result<()> {
+        self.add(table, id, Some([&place_bytes(place), key_row]), Earlier::Unread)?;
+        self.has_unread = true;
+        Ok(())
+    }
+
+    /// Whether some change may be of an unread row.
+    pub fn has_unread(&self) -> bool {
+        self.has_unread
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        table: TableId,
+        id: TupleId,
+        parts: Option<[&[u8]; 2]>,
+        earlier: fn(usize, usize) -> Earlier,
+    ) -> Result<()> {
+        let bytes = parts.iter().flatten().map(|part| part.len()).sum::<usize>();
+        let more = size_of::<Entry>() + bytes;
         if self.bytes() + more > self.bytes_max {
             return Err(Error::OutOfMemory(
                 format!(
@@ -68,13 +151,13 @@ impl Undo {
                 .into(),
             ));
         }
-        self.make_room(before.map_or(0, <[u8]>::len))?;
-        let image = before.map(|before| {
-            let start = self.images.len();
-            self.images.extend_from_slice(before);
-            (start, self.images.len())
+        self.make_room(bytes)?;
+        let start = self.images.len();
+        let earlier = parts.map_or(Earlier::None, |parts| {
+            parts.into_iter().for_each(|part| self.images.extend_from_slice(part));
+            earlier(start, self.images.len())
         });
-        self.changes.push(Entry { table, id, image, digest: self.digest });
+        self.changes.push(Entry { table, id, earlier, digest: self.digest });
         Ok(())
     }
 
@@ -112,9 +195,9 @@ impl Undo {
 
     /// Removes the last change, which was not made after all.
     pub fn forget_last(&mut self) {
-        let Some(Entry { image, digest, .. }) = self.changes.pop() else { return };
+        let Some(Entry { earlier, digest, .. }) = self.changes.pop() else { return };
         self.digest = digest;
-        if let Some((start, _)) = image {
+        if let Some(start) = earlier.start() {
             self.images.truncate(start);
         }
     }
@@ -148,11 +231,12 @@ impl Undo {
     /// A change by number.
     pub fn get(&self, number: usize) -> Option<Change<'_>> {
         let entry = self.changes.get(number)?;
-        let before = match entry.image {
-            Some((start, end)) => Some(self.images.get(start..end)?),
-            None => None,
+        let (before, unread) = match entry.earlier {
+            Earlier::None => (None, None),
+            Earlier::Image(start, end) => (Some(self.images.get(start..end)?), None),
+            Earlier::Unread(start, end) => (None, Some(unread(self.images.get(start..end)?)?)),
         };
-        Some(Change { table: entry.table, id: entry.id, before })
+        Some(Change { table: entry.table, id: entry.id, before, unread })
     }
 
     /// The rows that changed, in the order of the changes.
@@ -170,6 +254,7 @@ impl Undo {
         self.changes.clear();
         self.images.clear();
         self.digest = Digest::EMPTY;
+        self.has_unread = false;
         self.images.shrink_to(1 << 20);
         self.changes.shrink_to(1 << 14);
         self.charge();

@@ -10,6 +10,7 @@ use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
 use crate::table::locator::{BlockNumber, BlockPlace};
 use crate::table::table_blocks::TableBlocks;
+use crate::table::undo::Unread;
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
 const WANTED_MAX: usize = 100_000;
@@ -369,6 +370,102 @@ impl Table {
         self.leave_block(id);
         self.ids.release(id);
         self.loads.release(id);
+        Ok(())
+    }
+
+    /// Whether evicted rows can be removed and replaced unread: only one index holds their keys, which a look-up in it
+    /// has given, and they are in no unfinished load.
+    pub(crate) fn changes_unread(&self) -> bool {
+        self.indexes.len() == 1 && self.building.is_none() && !self.is_loading()
+    }
+
+    /// Removes an evicted row without reading it, given an image with the columns of its key.
+    ///
+    /// # Errors
+    /// If it is not evicted, or the transaction has too many changes.
+    pub fn delete_unread(&mut self, id: TupleId, key_row: &[u8], undo: &mut Undo) -> Result<()> {
+        let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
+        let mut keys = std::mem::take(&mut self.scratch.old_keys);
+        let noted = self.keys(key_row, &mut keys);
+        let noted = noted.and_then(|()| undo.push_unread(self.definition.id, id, Unread { place, key_row }));
+        if noted.is_ok() {
+            self.remove_keys(id, &mut keys);
+        }
+        self.scratch.old_keys = keys;
+        noted?;
+        self.leave_block(id);
+        self.ids.release(id);
+        let digest = undo.digest_mut();
+        *digest = digest.with_row(self.definition.id, id, None);
+        Ok(())
+    }
+
+    /// Replaces an evicted row without reading it, given an image with the columns of its key and all others, none of
+    /// which an index holds.
+    ///
+    /// # Errors
+    /// If it is not evicted, there is no memory for it, or the transaction has too many changes.
+    pub fn update_unread(
+        &mut self,
+        id: TupleId,
+        key_row: &[u8],
+        changes: &[(usize, ValueRef<'_>)],
+        undo: &mut Undo,
+    ) -> Result<()> {
+        let place = self.block_place(id).ok_or_else(|| self.no_row(id))?;
+        undo.push_unread(self.definition.id, id, Unread { place, key_row })?;
+        let mut image = std::mem::take(&mut self.scratch.image);
+        let row = Row::new(&self.layout, key_row);
+        let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
+        let stored = self
+            .layout
+            .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
+            .and_then(|()| self.store(id, &image, Growth::Asked));
+        match &stored {
+            Ok(item) => {
+                self.locators.set(id, Locator::Live(*item));
+                self.leave_block(id);
+                self.recency.get_mut().add_hot(id);
+                let digest = undo.digest_mut();
+                *digest = changes.iter().fold(digest.with_change(self.definition.id, id), |digest, (column, _)| {
+                    digest.with_column(&self.layout, &image, *column)
+                });
+            }
+            Err(_) => undo.forget_last(),
+        }
+        self.scratch.image = image;
+        stored.map(drop)
+    }
+
+    /// Takes back that an evicted row was removed or replaced unread. Does not ask the budget.
+    ///
+    /// # Errors
+    /// If the image gives no key.
+    pub(crate) fn restore_unread(&mut self, id: TupleId, Unread { place, key_row }: Unread<'_>) -> Result<()> {
+        if self.ids.contains(id) {
+            let item = self.item(id)?;
+            self.rows.free(item, &self.budget);
+            self.recency.get_mut().leave(id);
+            self.uses.clear(id);
+        } else {
+            let mut keys = std::mem::take(&mut self.scratch.new_keys);
+            let restored = self.keys(key_row, &mut keys).and_then(|()| self.take_again(id, &mut keys));
+            self.scratch.new_keys = keys;
+            restored?;
+        }
+        self.locators.set(id, Locator::Evicted(place));
+        self.evicted_ids.reserve(self.id_bound(), &self.budget);
+        self.evicted_ids.set(id);
+        self.evicted += 1;
+        Ok(())
+    }
+
+    fn take_again(&mut self, id: TupleId, keys: &mut [Key]) -> Result<()> {
+        let taken = self.ids.take(id, &self.budget, Growth::Forced);
+        taken.map_err(|full| self.full(full))?;
+        for (index, key) in self.indexes.iter_mut().zip(keys) {
+            enter((&self.definition, &self.loads), index, key, id, &self.budget, Growth::Forced)?;
+        }
         Ok(())
     }
 
