@@ -7,18 +7,21 @@ use thermocline_procedures::{Context, Procedure, Registration};
 use thermocline_statements::{Rows, StatementResult};
 use thermocline_types::{Class, Result, Value, ValueRef};
 
-use super::workload::{APPEND, Ask, GROW, LIST, LOAD_OF, REGISTER, REPLACE, SCAN, SET, SETTING, late, value};
+use super::workload::{
+    APPEND, Ask, BLANK, GROW, LIST, LOAD_OF, REGISTER, REMOVE, REPLACE, SCAN, SET, SETTING, late, value,
+};
 
 /// Runs steps encoded as text.
 struct Steps {
     /// An unlogged number added to its writes; `None` unless that bug is planted.
     noise: Option<Arc<AtomicI64>>,
     /// Statements that it runs instead of [`STATEMENTS`].
-    statements: [&'static str; 10],
+    statements: [&'static str; STATEMENTS.len()],
 }
 
 /// Same order as [`Procedure::statements`].
-const STATEMENTS: [&str; 10] = [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN, LOAD_OF[0], LOAD_OF[1]];
+const STATEMENTS: [&str; 12] =
+    [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN, LOAD_OF[0], LOAD_OF[1], REMOVE, BLANK];
 
 impl Procedure for Steps {
     fn statements(&self) -> &[&str] {

@@ -81,6 +81,9 @@ pub const SET: &str = "INSERT INTO settings (k, v, kind) VALUES ($1, $2, $3) ON 
                    DO UPDATE SET v = excluded.v, kind = excluded.kind";
 pub const GROW: &str =
     "INSERT INTO blobs (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = blobs.v || excluded.v";
+/// Changes of rows whose keys are known, which need not be read for it.
+pub const REMOVE: &str = "DELETE FROM blobs WHERE k = $1";
+pub const BLANK: &str = "UPDATE blobs SET v = $2 WHERE k = $1";
 const SHRINK: &str = "DELETE FROM blobs";
 pub const SCAN: &str = "SELECT k, v, at > now() FROM registers";
 const BY_VALUE: &str = "SELECT k, v, at > now() FROM registers WHERE v = $1";
@@ -230,8 +233,12 @@ impl Ask {
                 vec![(read, vec![Value::Int(key)]), (write, written)]
             }
             Self::Grow(key, bytes) => {
-                let text = "g".repeat(usize::try_from(bytes).unwrap_or(0));
-                vec![(GROW, vec![Value::Int(key), Value::Text(text.into())])]
+                let text = Value::Text("g".repeat(usize::try_from(bytes).unwrap_or(0)).into());
+                match bytes % 8 {
+                    0 => vec![(REMOVE, vec![Value::Int(key)])],
+                    1 => vec![(BLANK, vec![Value::Int(key), text])],
+                    _ => vec![(GROW, vec![Value::Int(key), text])],
+                }
             }
             Self::Loaded(key) => vec![(text_of(LOAD_OF, key / LOAD_ROWS), vec![Value::Int(key)])],
             Self::Many => vec![(SCAN, Vec::new()); 30],

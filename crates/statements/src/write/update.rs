@@ -82,8 +82,18 @@ impl Update {
         let of_integers =
             in_place && assignments.len() <= INTEGERS_MAX && assignments.iter().all(|one| one.integers.is_some());
         let fixed_bytes = Layout::new(table)?.fixed_bytes();
-        let update =
-            Self { step, routing, assignments, checks, returning, in_place, of_integers, is_apart, fixed_bytes, is_blind };
+        let update = Self {
+            step,
+            routing,
+            assignments,
+            checks,
+            returning,
+            in_place,
+            of_integers,
+            is_apart,
+            fixed_bytes,
+            is_blind,
+        };
         Ok((update, columns))
     }
 
@@ -157,7 +167,10 @@ impl Update {
             environment.check_at(number)?;
             environment.next_row();
             let key_row = found.unread.get(&id);
-            if key_row.is_none() && of_integers && let Some(outcome) = &mut outcome {
+            if key_row.is_none()
+                && of_integers
+                && let Some(outcome) = &mut outcome
+            {
                 let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
                 let values = |image: &[u8]| self.integers(image, parameters);
                 let table = partition.table_mut(definition.id)?;
