@@ -7,6 +7,7 @@
 //!                             +-- too many bytes wait: whoever puts one more writes some, too
 //! ```
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,9 @@ use crate::disk::AppendFile;
 
 /// Bytes of blocks that wait for the disk, of all partitions.
 const WAITING_BYTES_MAX: usize = 8 << 20;
+/// Bytes of blocks of one segment that are appended together, unless one has more. A disk that is busy with reads takes
+/// as long for a block as for this, and a writer that takes one at a time would fall behind eviction.
+const TOGETHER_BYTES: usize = 1 << 20;
 
 /// A block that is read from memory until it is in its file.
 #[derive(Debug)]
@@ -100,25 +104,29 @@ impl SegmentWrites {
         self.not_synced.get().is_some()
     }
 
-    /// Writes the block that waits longest; the file is locked before that is chosen, so that blocks keep their order.
-    /// If none waits and none will, the file is synced and closed, if `syncs`.
-    fn write_one(&self, syncs: bool) -> bool {
+    /// Writes the blocks that wait longest, so many at most; the file is locked before they are chosen, so that blocks
+    /// keep their order. If none waits and none will, the file is synced and closed, if `syncs`.
+    fn write_some(&self, blocks: usize, syncs: bool) -> bool {
         let mut written = self.file.lock();
         // In this order: what is added before it is complete is found.
         let is_complete = self.is_complete.load(Ordering::Acquire);
-        let next = self.waiting.lock().pop_front();
-        let Some(block) = next else {
+        let next = self.take_waiting(blocks);
+        if next.is_empty() {
             if syncs && is_complete && self.sync_written(&mut written).is_ok() {
                 written.file = None;
             }
             return false;
-        };
+        }
         if self.failed.get().is_none() {
             let closed = || Err(Error::internal("a block for a file that is closed"));
-            match written.file.as_mut().map_or_else(closed, |file| file.append(&block.bytes)) {
+            let together = match &*next {
+                [only] => Cow::Borrowed(only.bytes.as_slice()),
+                all => Cow::Owned(all.iter().map(|block| block.bytes.as_slice()).collect::<Vec<_>>().concat()),
+            };
+            match written.file.as_mut().map_or_else(closed, |file| file.append(&together)) {
                 Ok(()) => {
-                    written.bytes += block.bytes.len() as u64;
-                    written.checksum = crc32c_append(written.checksum, &block.bytes);
+                    written.bytes += together.len() as u64;
+                    written.checksum = crc32c_append(written.checksum, &together);
                 }
                 Err(error) => {
                     // Nobody else sets it: the file is locked.
@@ -126,8 +134,21 @@ impl SegmentWrites {
                 }
             }
         }
-        block.state.store(if self.failed.get().is_none() { WRITTEN } else { FAILED }, Ordering::Release);
+        let state = if self.failed.get().is_none() { WRITTEN } else { FAILED };
+        next.iter().for_each(|block| block.state.store(state, Ordering::Release));
         true
+    }
+
+    fn take_waiting(&self, blocks: usize) -> Vec<Arc<PendingBlock>> {
+        let mut waiting = self.waiting.lock();
+        let mut bytes = 0;
+        let fit = waiting.iter().take(blocks).take_while(|block| {
+            let is_first = bytes == 0;
+            bytes += block.bytes.len();
+            is_first || bytes <= TOGETHER_BYTES
+        });
+        let count = fit.count();
+        waiting.drain(..count).collect()
     }
 
     /// Writes what waits, and makes it outlast a crash; returns the number of bytes in the file, and their checksum.
@@ -135,7 +156,7 @@ impl SegmentWrites {
     /// # Errors
     /// If it, or an earlier part, may be lost in a crash.
     pub fn sync(&self) -> Result<(u64, u32)> {
-        while self.write_one(true) {}
+        while self.write_some(usize::MAX, true) {}
         let mut written = self.file.lock();
         self.sync_written(&mut written)?;
         Ok((written.bytes, written.checksum))
@@ -207,7 +228,7 @@ impl BlockWrites {
             };
             state.bytes -= bytes;
             drop(state);
-            segment.write_one(false);
+            segment.write_some(1, false);
         }
     }
 
@@ -226,19 +247,26 @@ impl BlockWrites {
         self.state.lock().turns.is_empty()
     }
 
-    /// Writes a block, if one waits.
-    fn write_one(&self) -> bool {
+    /// Writes the blocks whose turn it is, as far as they are of one segment, if any wait.
+    fn write_next(&self) -> bool {
         let mut state = self.state.lock();
-        let Some((segment, bytes)) = state.turns.pop_front() else { return false };
+        let Some((segment, mut bytes)) = state.turns.pop_front() else { return false };
+        let mut blocks = 1;
+        let fits = |bytes: usize, (next, more): &(Arc<SegmentWrites>, usize)| {
+            *more > 0 && bytes > 0 && bytes + more <= TOGETHER_BYTES && Arc::ptr_eq(next, &segment)
+        };
+        while let Some((_, more)) = state.turns.pop_front_if(|next| fits(bytes, next)) {
+            (bytes, blocks) = (bytes + more, blocks + 1);
+        }
         state.bytes -= bytes;
         drop(state);
-        segment.write_one(true);
+        segment.write_some(blocks, true);
         true
     }
 
     /// Writes all that waits.
     pub(super) fn write_all(&self) {
-        while self.write_one() {}
+        while self.write_next() {}
     }
 
     /// Ends the writer once nothing waits.
@@ -266,7 +294,7 @@ impl Machine for BlockWriter {
 
     fn step(&mut self) -> Step<()> {
         let seen = self.writes.arrived.seen();
-        if self.writes.write_one() {
+        if self.writes.write_next() {
             return Step::Go;
         }
         if self.writes.state.lock().is_closed {

@@ -166,7 +166,7 @@ impl Partition {
         let mut candidates: Vec<Candidate> = Vec::new();
         for table in tables.iter_mut().flatten().filter(|table| table.is_evictable()) {
             let (accesses, id) = (table.take_accesses(), table.definition().id);
-            let candidate = turns.candidate(id, accesses, table.row_bytes());
+            let candidate = turns.candidate(id, accesses, table.row_bytes(), table.needed_totals());
             if table.live_rows() > 0 {
                 candidates.push(candidate);
             }

@@ -88,6 +88,8 @@ pub struct Table {
     /// Rows that went to blocks, and that came back, since the start.
     evicted_total: u64,
     returned_total: u64,
+    /// Of these, those that a transaction has needed.
+    needed_total: u64,
     /// Those of them that transactions have needed.
     wanted: Mutex<Vec<TupleId>>,
     /// Layouts of those that were evicted before columns were added.
@@ -166,6 +168,7 @@ impl Table {
             evicted: 0,
             evicted_total: 0,
             returned_total: 0,
+            needed_total: 0,
             wanted: Mutex::default(),
             earlier: Vec::new(),
             pinned: BTreeSet::new(),

@@ -45,6 +45,11 @@ impl Table {
         (self.evicted_total, self.returned_total)
     }
 
+    /// Rows that went to blocks since the start, and those that came back because a transaction needed them.
+    pub(crate) fn needed_totals(&self) -> [u64; 2] {
+        [self.evicted_total, self.needed_total]
+    }
+
     /// Where the row is, if it is in a block.
     pub fn block_place(&self, id: TupleId) -> Option<BlockPlace> {
         match self.locators.get(id).filter(|_| self.evicted > 0 && self.ids.contains(id)) {
@@ -329,6 +334,7 @@ impl Table {
         self.recency.get_mut().add_hot(id);
         self.pinned.insert(id);
         self.returned.push(id);
+        self.needed_total += 1;
         Ok(place)
     }
 
