@@ -89,7 +89,6 @@ impl Environment {
 
     /// Whether a further statement may look for evicted rows that it needs, after one that has ended without some.
     pub fn seeks_more(&self) -> bool {
-        self.missing_max.set(MISSING_MAX);
         self.missing.get() < MISSING_MAX
     }
 
@@ -101,6 +100,8 @@ impl Environment {
     /// The result of a statement; [`Error::Evicted`] if it went on without evicted rows, whatever came of that.
     #[inline]
     pub(crate) fn complete<T>(&self, result: Result<T>) -> Result<T> {
+        // A limit is of this statement alone.
+        self.missing_max.set(MISSING_MAX);
         match result {
             // It would read as many rows when all of them are back.
             Err(exceeded @ Error::Unsupported(_)) if self.may_go_elsewhere => Err(exceeded),

@@ -155,7 +155,8 @@ impl Partition {
     /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
     /// be evicted now. Between transactions only.
     ///
-    /// Tables take turns by their bytes in memory and their accesses. At most `looks_max` rows of each are looked at.
+    /// Tables take turns by their bytes in memory, their accesses and the rows that they needed again. At most `looks_max`
+    /// rows of each are looked at; 0 rows also if a table has not been searched whole by then, whose turn goes on.
     ///
     /// # Errors
     /// If the block cannot be written: no row has left memory then.
@@ -183,6 +184,10 @@ impl Partition {
                     turns.evicted(rest);
                 }
                 return evicted.map(|()| cold.len());
+            }
+            if table.is_searching() {
+                // It has cold rows, which the next search may reach: others would pay for its turn with warmer ones.
+                return Ok(0);
             }
             rest = behind;
         }
@@ -306,6 +311,14 @@ impl Partition {
     pub fn unpin(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin);
+            (self.has_pinned, self.forced_bytes) = (false, 0);
+        }
+    }
+
+    /// [`Partition::unpin`] for a transaction that will run again with further rows, and needs these until then.
+    pub fn unpin_for_now(&mut self) {
+        if self.has_pinned {
+            self.tables_mut().for_each(Table::unpin_for_now);
             (self.has_pinned, self.forced_bytes) = (false, 0);
         }
     }

@@ -132,7 +132,10 @@ pub(super) fn run_all<P: Program + ?Sized>(
             Err(error) => Ran::Done(Err(error)),
         };
         match &ran {
-            Ran::Done(Err(Error::Evicted)) if call.waits => return over(members, Ran::Evicted),
+            Ran::Done(Err(Error::Evicted)) if call.waits => {
+                members.iter_mut().for_each(|member| member.partition.unpin_for_now());
+                return Ran::Evicted;
+            }
             Ran::Done(Err(Error::Evicted)) => stopped = bring_back(members),
             Ran::Done(Err(Error::OutOfMemory(_))) => match make_room(members) {
                 Ok(true) => stopped = Ok(()),
