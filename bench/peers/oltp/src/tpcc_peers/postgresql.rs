@@ -141,7 +141,7 @@ fn parameters(call: &Call, types: &[Type]) -> Result<Vec<Box<dyn ToSql + Sync>>,
     let arguments = match (call.procedure, &*call.arguments) {
         (0, [warehouse @ Value::Int(home), district, customer, Value::Text(lines), _]) => {
             let lines = OrderLines::parse(*home, lines).ok_or_else(|| unknown(call))?;
-            let order = [Value::Int(lines.count.into()), Value::Int(lines.is_local.into()), lines.text.into()];
+            let order = [Value::Int(lines.count.into()), Value::Int(lines.is_local.into()), lines.json.into()];
             [warehouse, district, customer].into_iter().cloned().chain(order).collect()
         }
         (_, arguments) => arguments.to_vec(),

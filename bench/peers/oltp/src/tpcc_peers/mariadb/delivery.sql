@@ -1,42 +1,44 @@
--- Clause 2.7. The result has a line of text for each district with a delivered order: district, order.
+-- Clause 2.7. The result is a JSON array of the delivered orders: district, order.
 CREATE PROCEDURE delivery(p_w_id INT, p_carrier_id INT) MODIFIES SQL DATA
 BEGIN
     DECLARE v_d_id INT DEFAULT 0;
-    DECLARE v_o_id, v_c_id INT;
-    DECLARE v_amount DECIMAL(12, 2);
-    DECLARE v_out VARCHAR(200) DEFAULT '';
+    DECLARE v_o_id INT;
+    DECLARE v_orders VARCHAR(400) DEFAULT '';
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK;
         RESIGNAL;
     END;
+    -- A district without an order is skipped.
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_o_id = NULL;
 
     START TRANSACTION;
     WHILE v_d_id < 10 DO
         SET v_d_id = v_d_id + 1;
-        SET v_o_id = NULL;
-        BEGIN
-            -- A district without an order is skipped.
-            DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-            SELECT no_o_id INTO v_o_id FROM new_order WHERE no_w_id = p_w_id AND no_d_id = v_d_id
-            ORDER BY no_o_id LIMIT 1 FOR UPDATE;
-        END;
+        SELECT no_o_id INTO v_o_id FROM new_order WHERE no_w_id = p_w_id AND no_d_id = v_d_id
+        ORDER BY no_o_id LIMIT 1 FOR UPDATE;
         IF v_o_id IS NOT NULL THEN
-            DELETE FROM new_order WHERE no_w_id = p_w_id AND no_d_id = v_d_id AND no_o_id = v_o_id;
-            -- The updates come first: reads see this transaction's own versions, however young the order is.
-            UPDATE orders SET o_carrier_id = p_carrier_id
-            WHERE o_w_id = p_w_id AND o_d_id = v_d_id AND o_id = v_o_id;
-            UPDATE order_line SET ol_delivery_d = NOW()
-            WHERE ol_w_id = p_w_id AND ol_d_id = v_d_id AND ol_o_id = v_o_id;
-            SELECT o_c_id INTO v_c_id FROM orders WHERE o_w_id = p_w_id AND o_d_id = v_d_id AND o_id = v_o_id;
-            SELECT SUM(ol_amount) INTO v_amount
-            FROM order_line WHERE ol_w_id = p_w_id AND ol_d_id = v_d_id AND ol_o_id = v_o_id;
-            UPDATE customer SET c_balance = c_balance + v_amount, c_delivery_cnt = c_delivery_cnt + 1
-            WHERE c_w_id = p_w_id AND c_d_id = v_d_id AND c_id = v_c_id;
-            SET v_out = CONCAT(v_out, v_d_id, '\t', v_o_id, '\n');
+            SET v_orders = CONCAT(v_orders, IF(v_orders = '', '[', ',['), v_d_id, ',', v_o_id, ']');
         END IF;
     END WHILE;
+    SET v_orders = CONCAT('[', v_orders, ']');
+    DELETE new_order
+    FROM JSON_TABLE(v_orders, '$[*]' COLUMNS (district INT PATH '$[0]', id INT PATH '$[1]')) AS delivered
+        STRAIGHT_JOIN new_order ON no_w_id = p_w_id AND no_d_id = district AND no_o_id = id;
+    UPDATE JSON_TABLE(v_orders, '$[*]' COLUMNS (district INT PATH '$[0]', id INT PATH '$[1]')) AS delivered
+        STRAIGHT_JOIN orders ON o_w_id = p_w_id AND o_d_id = district AND o_id = id
+    SET o_carrier_id = p_carrier_id;
+    UPDATE JSON_TABLE(v_orders, '$[*]' COLUMNS (district INT PATH '$[0]', id INT PATH '$[1]')) AS delivered
+        STRAIGHT_JOIN order_line ON ol_w_id = p_w_id AND ol_d_id = district AND ol_o_id = id
+    SET ol_delivery_d = NOW();
+    UPDATE JSON_TABLE(v_orders, '$[*]' COLUMNS (district INT PATH '$[0]', id INT PATH '$[1]')) AS delivered
+        STRAIGHT_JOIN orders ON o_w_id = p_w_id AND o_d_id = district AND o_id = id
+        STRAIGHT_JOIN customer ON c_w_id = p_w_id AND c_d_id = district AND c_id = o_c_id
+    SET c_balance = c_balance + (
+            SELECT SUM(ol_amount) FROM order_line WHERE ol_w_id = p_w_id AND ol_d_id = district AND ol_o_id = id
+        ),
+        c_delivery_cnt = c_delivery_cnt + 1;
     COMMIT;
 
-    SELECT v_out AS delivered;
+    SELECT v_orders AS delivered;
 END

@@ -15,6 +15,8 @@ BEGIN
         SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'order_status: there is no such customer, or no order';
     END;
 
+    -- All statements read as of the first one.
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
     START TRANSACTION READ ONLY;
     IF p_c_id IS NULL THEN
         SELECT COUNT(*) INTO v_named

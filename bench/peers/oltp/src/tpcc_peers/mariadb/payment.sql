@@ -1,10 +1,11 @@
--- Clause 2.5. One of p_c_id and p_c_last is NULL. The rows of the warehouse and the district, which other payments wait
--- for, are locked last.
+-- Clause 2.5. One of p_c_id and p_c_last is NULL. The rows of the district and the warehouse, which other payments wait
+-- for, are locked last; their names and addresses never change.
 CREATE PROCEDURE payment(
     p_w_id INT, p_d_id INT, p_c_w_id INT, p_c_d_id INT, p_c_id INT, p_c_last VARCHAR(16), p_amount DECIMAL(6, 2)
 ) MODIFIES SQL DATA
 BEGIN
-    DECLARE v_named INT;
+    DECLARE v_named, v_count INT;
+    DECLARE v_d_name, v_w_name VARCHAR(10);
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK;
@@ -13,7 +14,7 @@ BEGIN
     DECLARE EXIT HANDLER FOR NOT FOUND
     BEGIN
         ROLLBACK;
-        SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'payment: no customer of the district has this name';
+        SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'payment: there is no such warehouse, district or customer';
     END;
 
     START TRANSACTION;
@@ -33,21 +34,20 @@ BEGIN
             LEFT(CONCAT(c_id, ' ', c_d_id, ' ', c_w_id, ' ', p_d_id, ' ', p_w_id, ' ', p_amount, ' | ', c_data), 500),
             c_data)
     WHERE c_w_id = p_c_w_id AND c_d_id = p_c_d_id AND c_id = p_c_id;
-    UPDATE district SET d_ytd = d_ytd + p_amount WHERE d_w_id = p_w_id AND d_id = p_d_id;
-    UPDATE warehouse SET w_ytd = w_ytd + p_amount WHERE w_id = p_w_id;
-    INSERT INTO history
-    SELECT c_id, c_d_id, c_w_id, d_id, w_id, NOW(), p_amount, CONCAT(w_name, '    ', d_name), c_payment_cnt
+    SELECT c_payment_cnt, w_name, d_name INTO v_count, v_w_name, v_d_name
     FROM warehouse STRAIGHT_JOIN district STRAIGHT_JOIN customer
     WHERE w_id = p_w_id AND d_w_id = p_w_id AND d_id = p_d_id
         AND c_w_id = p_c_w_id AND c_d_id = p_c_d_id AND c_id = p_c_id;
-    IF ROW_COUNT() <> 1 THEN
-        SIGNAL SQLSTATE '22023' SET MESSAGE_TEXT = 'payment: there is no such warehouse, district or customer';
-    END IF;
+    INSERT INTO history VALUES (
+        p_c_id, p_c_d_id, p_c_w_id, p_d_id, p_w_id, NOW(), p_amount, CONCAT(v_w_name, '    ', v_d_name), v_count
+    );
     SELECT c_id, c_credit, c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_since,
         c_credit_lim, c_discount, c_balance, IF(c_credit = 'BC', LEFT(c_data, 200), NULL),
         w_name, w_street_1, w_street_2, w_city, w_state, w_zip, d_name, d_street_1, d_street_2, d_city, d_state, d_zip
     FROM warehouse STRAIGHT_JOIN district STRAIGHT_JOIN customer
     WHERE w_id = p_w_id AND d_w_id = p_w_id AND d_id = p_d_id
         AND c_w_id = p_c_w_id AND c_d_id = p_c_d_id AND c_id = p_c_id;
+    UPDATE district SET d_ytd = d_ytd + p_amount WHERE d_w_id = p_w_id AND d_id = p_d_id;
+    UPDATE warehouse SET w_ytd = w_ytd + p_amount WHERE w_id = p_w_id;
     COMMIT;
 END

@@ -1,14 +1,13 @@
--- Clause 2.4. p_lines is a list of item:warehouse:quantity, separated by spaces, in the order of warehouses and items, so
--- that orders lock their stock in one order. The result has one row; `order_lines` has for each of its lines: warehouse,
--- item, item's name, quantity, quantity in stock, brand or generic, price and amount.
+-- Clause 2.4. p_lines is a JSON array of lines: item, warehouse, quantity. They are in the order of warehouses and
+-- items, so that orders lock their stock in one order. The result has one row; `order_lines` has a line of text for
+-- each: warehouse, item, item's name, quantity, quantity in stock, brand or generic, price and amount.
 CREATE FUNCTION new_order(
     p_w_id INTEGER, p_d_id INTEGER, p_c_id INTEGER, p_ol_cnt INTEGER, p_all_local INTEGER, p_lines TEXT
 ) RETURNS TABLE (
-    id INTEGER, last TEXT, credit TEXT, discount NUMERIC, warehouse_tax NUMERIC, district_tax NUMERIC, entered TIMESTAMP,
-    total NUMERIC, order_lines TEXT
+    id INTEGER, last TEXT, credit TEXT, discount NUMERIC, warehouse_tax NUMERIC, district_tax NUMERIC,
+    entered TIMESTAMP, total NUMERIC, order_lines TEXT
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    v_line TEXT;
     v_number INTEGER := 0;
     v_item INTEGER;
     v_supplier INTEGER;
@@ -34,11 +33,11 @@ BEGIN
 
     total := 0;
     order_lines := '';
-    FOREACH v_line IN ARRAY string_to_array(p_lines, ' ') LOOP
+    FOR v_item, v_supplier, v_quantity IN
+        SELECT (line ->> 0)::INTEGER, (line ->> 1)::INTEGER, (line ->> 2)::INTEGER
+        FROM json_array_elements(p_lines::JSON) AS line
+    LOOP
         v_number := v_number + 1;
-        v_item := split_part(v_line, ':', 1);
-        v_supplier := split_part(v_line, ':', 2);
-        v_quantity := split_part(v_line, ':', 3);
         SELECT i_price, i_name, i_data INTO v_price, v_name, v_i_data FROM item WHERE i_id = v_item;
         -- Clause 2.4.1.4: the user's mistake, after which nothing of the order may remain.
         IF NOT FOUND THEN
@@ -56,7 +55,8 @@ BEGIN
             WHEN 5 THEN s_dist_05 WHEN 6 THEN s_dist_06 WHEN 7 THEN s_dist_07 WHEN 8 THEN s_dist_08
             WHEN 9 THEN s_dist_09 ELSE s_dist_10 END
         INTO STRICT v_stock, v_s_data, v_info;
-        v_brand := CASE WHEN strpos(v_i_data, 'ORIGINAL') > 0 AND strpos(v_s_data, 'ORIGINAL') > 0 THEN 'B' ELSE 'G' END;
+        v_brand := CASE WHEN strpos(v_i_data, 'ORIGINAL') > 0 AND strpos(v_s_data, 'ORIGINAL') > 0
+            THEN 'B' ELSE 'G' END;
         INSERT INTO order_line
         VALUES (p_w_id, p_d_id, id, v_number, v_item, v_supplier, NULL, v_quantity, v_quantity * v_price, v_info);
         total := total + v_quantity * v_price;
