@@ -60,16 +60,16 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
     copied
 }
 
-/// Verifies all checksums and invariants of a database's row tables, and that its catalog and its settings parse; `None`
-/// if it has no row tables.
+/// Verifies all checksums and invariants of a database's row tables, and that its catalog parses and its settings are valid;
+/// `None` if it has no row tables.
 ///
 /// # Errors
 /// If the database cannot be read, another process has it open, or its row tables are missing.
 pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Option<Report>, Error> {
-    let files = DatabaseFiles::open_existing(database)?;
+    let files = DatabaseFiles::open_to_read(database)?;
     let catalog = files.catalog()?;
     Statement::parse(&catalog.read()?).map_err(|error| error.context(catalog.path().display().to_string()))?;
-    SettingsFile::open(database)?.read()?;
+    SettingsFile::open(database)?.check()?;
     if let Some(mark) = RowMark::read(database).map_err(external)? {
         mark.check(database).map_err(external)?;
     }
@@ -99,7 +99,7 @@ pub fn restore_until(
         )
         .into());
     }
-    let source = DatabaseFiles::open_existing(from)?;
+    let source = DatabaseFiles::open_to_read(from)?;
     let definitions = || copy_definitions(&source.catalog()?, from, database);
     let restored = |files: &DatabaseFiles| restore_rows_until(&source, files, definitions, until, progress);
     Ok(new_database(database, true, restored)?)

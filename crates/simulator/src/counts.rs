@@ -57,7 +57,7 @@ pub struct Counts {
     pub tails_cut: u64,
     /// Recoveries interrupted by a crash or a disk error.
     pub recoveries_interrupted: u64,
-    /// Databases refused because of a flipped bit.
+    /// Databases refused because of a flipped bit, or with a row that cannot be read for it.
     pub damage_found: u64,
     /// Databases shown read-only in the state before a flipped bit.
     pub shown_read_only: u64,

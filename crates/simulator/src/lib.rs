@@ -33,6 +33,11 @@
 //! Left out: the threads that drive machines, which the tests of engine and database run; the parsing of statements by
 //! sessions; and the schedule of snapshots ([`thermocline_transactions::database`]).
 
+// See Cargo.toml.
+use arrayvec as _;
+use digest as _;
+use subtle as _;
+
 mod bug;
 pub mod checker;
 mod client;

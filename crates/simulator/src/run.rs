@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites, Merge, SamplingRate, Victims};
+use thermocline_durability::blocks::{
+    BlockFiles, BlockStoreSettings, BlockWrites, FillFactor, Merge, SamplingRate, Victims,
+};
 use thermocline_durability::check::check;
 use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
 use thermocline_durability::log::LogSettings;
@@ -182,6 +184,10 @@ impl Simulation {
         self.disk.crash_after(crash_at);
         let expected = self.work(node)?;
         let Some(state) = self.recover()? else { return Ok(None) };
+        if self.bit_flipped && has_damaged_block(&state)? {
+            self.counts.damage_found += 1;
+            return Ok(None);
+        }
         Self::verify(&state, &expected)?;
         if state.recovered.read_only.is_some() {
             return self.restore(&state, &expected.states).map(|()| None);
@@ -378,10 +384,12 @@ impl Simulation {
         let budget = Arc::new(Budget::lenient(if self.random.one_in(2) { u64::MAX } else { 0 }, 0));
         let settings = BlockStoreSettings {
             segment_bytes: 1 << 12 << self.random.below(4),
-            block_bytes: 1 << 8 << self.random.below(9),
+            block_bytes: Some(1 << 8 << self.random.below(9)),
+            fetching: None,
             merge: if self.random.one_in(3) { Merge::Block } else { Merge::Tuple },
             victims: if self.random.one_in(2) { Victims::Chain } else { Victims::Sampled },
             chain_sampling: if self.random.one_in(2) { SamplingRate::ALL } else { SamplingRate::default() },
+            fill_factor: FillFactor::of_per_mille(100 + self.random.below(801) as u16).unwrap_or_default(),
         };
         let blocks: Arc<dyn Disk> = Arc::new(disk.clone());
         let writes = BlockWrites::with_limit(self.random.index(20_000));
@@ -511,6 +519,26 @@ impl Simulation {
             }
         }
     }
+}
+
+/// Whether the block of a row is damaged, which the start does not read: whoever reads the row is told where.
+fn has_damaged_block(state: &State) -> Result<bool, String> {
+    for member in &state.members {
+        for table in member.partition.tables() {
+            for id in table.scan() {
+                match member.partition.visit(table.definition().id, id, &mut |_| Ok(())) {
+                    Ok(()) => {}
+                    Err(Error::Corrupt(what))
+                        if what.contains("blocks-") && what.contains(&*table.definition().name) =>
+                    {
+                        return Ok(true);
+                    }
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Compares a state with the one noted for its last record; of unfinished loads, only those selected.

@@ -108,6 +108,18 @@ fn a_snapshot_copies_no_evicted_row_and_a_start_reads_none() {
     assert!(block_bytes(&disk) < 3 << 20, "{} bytes for no row", block_bytes(&disk));
 }
 
+/// Files that stay for a snapshot alone go when the database is closed, however few bytes of log have made them useless.
+#[test]
+fn blocks_of_a_dropped_table_do_not_outlast_the_end() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = filled(&disk);
+    database.snapshot().unwrap();
+    run(&mut database.session(), "DROP TABLE t", &[]);
+    assert!(block_bytes(&disk) > 16 << 20, "{} bytes that the snapshot needs", block_bytes(&disk));
+    database.close().unwrap();
+    assert!(block_bytes(&disk) < 3 << 20, "{} bytes for no row", block_bytes(&disk));
+}
+
 /// The same database after a snapshot and a start, which have all of its rows.
 fn started_from_a_snapshot(disk: &SimulatedDisk, database: RowEngine) -> RowEngine {
     let expected = content(&database);

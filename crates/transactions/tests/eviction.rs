@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
+use thermocline_transactions::blocks::{BlockStoreSettings, Fetching, FillFactor, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
@@ -329,7 +329,8 @@ fn scans_leave_evicted_rows_where_they_are() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let database = open(&disk, LIMIT);
     let mut session = database.session();
-    run(&mut session, "CREATE TABLE names (k BIGINT PRIMARY KEY, name TEXT NOT NULL)", &[]);
+    // A join looks names up, which would bring them back.
+    run(&mut session, "CREATE TABLE names (k BIGINT PRIMARY KEY, name TEXT NOT NULL) WITH (evictable = false)", &[]);
     for k in 0..26 {
         run(&mut session, "INSERT INTO names VALUES ($1, $2)", &[Value::Int(k), text(1, k)]);
     }
@@ -421,6 +422,43 @@ fn files_of_blocks_do_not_grow() {
     assert!(written > most + (20 << 20), "{written} bytes written: the test shows nothing");
 }
 
+/// Directories of keys are as long as short rows are. They are no room that moving rows would free.
+#[test]
+fn files_of_short_rows_come_to_rest() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let fill_factor = FillFactor::of_per_mille(900).unwrap();
+    let settings = Settings {
+        memory_bytes_max: LIMIT / 2,
+        eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, fill_factor, ..Default::default() }),
+        seed: 1,
+        ..Settings::default()
+    };
+    let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)", &[]);
+    for first in (0..300_000).step_by(500) {
+        let rows: Vec<String> = (first..first + 500).map(|k| format!("({k}, {k})")).collect();
+        run(&mut session, &format!("INSERT INTO t VALUES {}", rows.join(", ")), &[]);
+    }
+    wait_for_memory(&database, LIMIT / 2);
+    let written = |session: &mut RowSession| -> (u64, u64) {
+        let statistics = session.statistics().unwrap();
+        let blocks = statistics.partitions[0].blocks.unwrap();
+        (blocks.written_bytes_total, blocks.file_bytes)
+    };
+    let (start, mut before) = (Instant::now(), written(&mut session));
+    assert!(before.1 > 8 << 20, "{before:?}: files are too small to be sparse");
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = written(&mut session);
+        if now == before {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{now:?} bytes written and in files, and {before:?} before");
+        before = now;
+    }
+}
+
 /// A database larger than memory opens within its limit: from its log, from a snapshot, and with another number of
 /// partitions.
 #[test]
@@ -497,7 +535,16 @@ fn a_load_larger_than_memory() {
 #[test]
 fn answers_do_not_depend_on_blocks() {
     let blocks = |block_bytes, merge| {
-        Some(BlockStoreSettings { segment_bytes: 1 << 20, block_bytes, merge, ..Default::default() })
+        Some(BlockStoreSettings {
+            segment_bytes: 1 << 20,
+            block_bytes: Some(block_bytes),
+            fetching: Some(Fetching::Asynchronous),
+            merge,
+            ..Default::default()
+        })
+    };
+    let blocking = |merge| {
+        blocks(16 << 10, merge).map(|settings| BlockStoreSettings { fetching: Some(Fetching::Blocking), ..settings })
     };
     let chain = |chain_sampling, merge| {
         blocks(16 << 10, merge).map(|settings| BlockStoreSettings {
@@ -516,6 +563,8 @@ fn answers_do_not_depend_on_blocks() {
         (blocks(1 << 20, Merge::Tuple), simulated()),
         (blocks(4 << 10, Merge::Block), simulated()),
         (blocks(128 << 10, Merge::Block), simulated()),
+        (blocking(Merge::Tuple), simulated()),
+        (blocking(Merge::Block), simulated()),
         // Through io_uring, where the kernel has it.
         (blocks(64 << 10, Merge::Tuple), Arc::new(real(0))),
         (blocks(64 << 10, Merge::Block), Arc::new(real(1))),

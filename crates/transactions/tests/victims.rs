@@ -57,7 +57,14 @@ fn run(session: &mut RowSession, prepared: &Prepared, parameters: &[Value]) -> R
 #[test]
 fn states_do_not_depend_on_victims() {
     let settings = |victims, chain_sampling, merge| {
-        Some(BlockStoreSettings { segment_bytes: 1 << 16, block_bytes: 4 << 10, merge, victims, chain_sampling })
+        Some(BlockStoreSettings {
+            segment_bytes: 1 << 16,
+            block_bytes: Some(4 << 10),
+            merge,
+            victims,
+            chain_sampling,
+            ..Default::default()
+        })
     };
     for seed in 0..4 {
         println!("seed {seed}");

@@ -39,15 +39,16 @@ impl DatabaseFiles {
             return exec_err!("database {}: it is a file, not a directory", path.display());
         }
         std::fs::create_dir_all(path).map_err(|error| exec_datafusion_err!("database {}: {error}", path.display()))?;
-        Self::open_existing(path)
+        let lock = RealDisk::open(path).and_then(|disk| disk.lock()).map_err(external)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// Locks an existing directory.
+    /// Locks an existing directory, of which nothing will be changed.
     ///
     /// # Errors
-    /// As [`DatabaseFiles::open`], and if it does not exist.
-    pub fn open_existing(path: &Path) -> Result<Self> {
-        let lock = RealDisk::open(path).and_then(|disk| disk.lock()).map_err(external)?;
+    /// If it does not exist, or another process has it open, which the error names.
+    pub fn open_to_read(path: &Path) -> Result<Self> {
+        let lock = RealDisk::open(path).and_then(|disk| disk.lock_to_read()).map_err(external)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thermocline_pushdown::units::{
     at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch, size_within,
 };
-use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
+use thermocline_transactions::blocks::{BlockStoreSettings, Fetching, FillFactor, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{Notice, Settings as EngineSettings};
 use thermocline_transactions::log::LogSettings;
 use thermocline_types::{Scope, Setting};
@@ -37,8 +37,12 @@ pub struct RowSettings {
     pub memory_bytes_max: u64,
     /// Whether the coldest rows go to blocks on the disk where tables would exceed the limit.
     pub evicts: bool,
-    /// Bytes of rows in a block.
-    pub block_bytes: usize,
+    /// Bytes of rows in a block; `None` for what the device does well.
+    pub block_bytes: Option<usize>,
+    /// Share of the files of blocks that rows fill.
+    pub fill_factor: FillFactor,
+    /// How rows that are needed are read; `None` for what suits the device.
+    pub fetching: Option<Fetching>,
     /// What comes back with a row that is needed.
     pub merge: Merge,
     /// How the rows that go are chosen.
@@ -63,7 +67,9 @@ impl Default for RowSettings {
             partitions_given: false,
             memory_bytes_max: 1 << 30,
             evicts: true,
-            block_bytes: BlockStoreSettings::default().block_bytes,
+            block_bytes: None,
+            fill_factor: FillFactor::default(),
+            fetching: None,
             merge: Merge::Tuple,
             victims: Victims::Sampled,
             chain_sampling: SamplingRate::default(),
@@ -112,12 +118,31 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_block_size",
         scope: Scope::Opening,
         unit: "bytes",
-        description: "bytes of cold rows that go to the disk together, 4KiB to 1MiB; a row is read alone, whatever the size",
-        get: |s| exact_size(s.block_bytes as u64),
+        description: "bytes of cold rows that go to the disk together, 4KiB to 1MiB; a row is read alone, whatever the size; \
+                      auto for what was measured of the disk when the database was first opened",
+        get: |s| s.block_bytes.map_or(AUTO.to_owned(), |bytes| exact_size(bytes as u64)),
         set: |s, text| {
-            s.block_bytes = size_within(parse_size(text)?, BlockStoreSettings::BLOCK_BYTES, text)? as usize;
-            Ok(())
+            let size = |text: &str| size_within(parse_size(text)?, BlockStoreSettings::BLOCK_BYTES, text);
+            or_auto(text, size).map(|size| s.block_bytes = size.map(|bytes| bytes as usize))
         },
+    },
+    Setting {
+        name: "row_fill_factor",
+        scope: Scope::Opening,
+        unit: "number",
+        description: "share of the bytes of files of blocks that rows in them take at least, 0.1 to 0.9: where it would be \
+                      less, rows of the sparsest files move; a higher one takes less disk, and more writes",
+        get: |s| s.fill_factor.to_string(),
+        set: |s, text| text.parse().map(|share| s.fill_factor = share),
+    },
+    Setting {
+        name: "row_fetch",
+        scope: Scope::Opening,
+        unit: "text",
+        description: "how a transaction gets rows from the disk: asynchronous, it is undone and runs again when they were \
+                      read; blocking, its partition waits; auto, by a read's time when the database was first opened",
+        get: |s| s.fetching.map_or(AUTO, Fetching::name).to_owned(),
+        set: |s, text| or_auto(text, str::parse).map(|fetching| s.fetching = fetching),
     },
     Setting {
         name: "row_merge",
@@ -132,8 +157,8 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_victims",
         scope: Scope::Opening,
         unit: "text",
-        description: "which rows of a table go to the disk first: sampled, those that were not read since a search passed \
-                      them; chain, those that were used least recently, at 8 bytes of memory for each row",
+        description: "which rows of a table go to the disk first: sampled, those that were used least often lately; chain, \
+                      those that were used least recently, at 8 bytes of memory for each row",
         get: |s| s.victims.name().to_owned(),
         set: |s, text| text.parse().map(|victims| s.victims = victims),
     },
@@ -184,6 +209,17 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
     },
 ];
 
+/// Leaves a setting to what was measured.
+const AUTO: &str = "auto";
+
+/// What a setting's text says; `None` if that is [`AUTO`].
+fn or_auto<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if text.trim().eq_ignore_ascii_case(AUTO) {
+        return Ok(None);
+    }
+    parse(text).map(Some).map_err(|error| format!("{error}, and not {AUTO}"))
+}
+
 impl RowSettings {
     /// Converts to the row engine's type.
     pub(super) fn engine(&self) -> EngineSettings {
@@ -197,6 +233,8 @@ impl RowSettings {
                 BlockStoreSettings {
                     segment_bytes,
                     block_bytes: self.block_bytes,
+                    fill_factor: self.fill_factor,
+                    fetching: self.fetching,
                     merge: self.merge,
                     victims: self.victims,
                     chain_sampling: self.chain_sampling,

@@ -272,6 +272,8 @@ impl RowStore {
                 () if fixed.partitions != wanted.partitions => "executor_partitions",
                 () if fixed.evicts != wanted.evicts => "row_eviction",
                 () if fixed.block_bytes != wanted.block_bytes => "row_block_size",
+                () if fixed.fill_factor != wanted.fill_factor => "row_fill_factor",
+                () if fixed.fetching != wanted.fetching => "row_fetch",
                 () if fixed.merge != wanted.merge => "row_merge",
                 () if fixed.victims != wanted.victims => "row_victims",
                 () if fixed.chain_sampling != wanted.chain_sampling => "row_chain_sampling",

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use datafusion::common::Result;
 use thermocline_catalog::SqlFile;
+use thermocline_compute::default_config;
 use thermocline_pushdown::user_err;
 
 use super::name::Name;
+use super::values::Values;
 use crate::statement::{Change, SettingStatement, Statement};
 
 /// First line of the file.
@@ -47,6 +49,21 @@ impl SettingsFile {
             }
         }
         Ok(values)
+    }
+
+    /// Checks the values, as far as possible without a database.
+    ///
+    /// # Errors
+    /// As [`SettingsFile::read`], and if a value is invalid. A file that a value names may be elsewhere.
+    pub fn check(&self) -> Result<()> {
+        let mut values = Values::new(default_config(None));
+        for (name, value) in self.read()? {
+            let name = Name::find(&name)?;
+            if name.file_of(&value).is_none() {
+                values.set(&name, &value).map_err(|error| error.context(self.0.path().display().to_string()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Replaces all values.

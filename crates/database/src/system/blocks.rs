@@ -13,6 +13,7 @@ pub struct Row {
 pub fn columns() -> Columns<Row> {
     Columns::default()
         .number("partition", |row: &Row| row.partition.into())
+        .number("block_size", |row| row.blocks.new_block_bytes)
         .number("segments", |row| row.blocks.segments)
         .number("blocks", |row| row.blocks.blocks)
         .number("rows", |row| row.blocks.rows)

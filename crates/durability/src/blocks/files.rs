@@ -195,6 +195,18 @@ impl BlockFiles {
         self.state.lock().extent(segment)
     }
 
+    /// Bytes of the files without rows that stay because a snapshot refers to them.
+    pub fn kept_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let mut kept = BTreeMap::new();
+        for (segment, (_, bytes)) in state.snapshots.values().flatten() {
+            if !state.used.contains(segment) {
+                kept.insert(segment, *bytes);
+            }
+        }
+        kept.values().sum()
+    }
+
     /// Notes that a snapshot refers to a file's first bytes, as many as this at least.
     pub(super) fn refer(&self, snapshot: Sequence, segment: Segment, (source, bytes): (&Source, u64)) {
         let mut state = self.state.lock();

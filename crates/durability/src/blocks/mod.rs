@@ -25,6 +25,6 @@ pub(crate) use directory::read_directory;
 pub use files::{BlockFiles, References, Segment, SegmentExtent};
 pub use format::{BlockBuilder, Record};
 pub(crate) use store::read_block;
-pub use store::{BlockStore, BlockStoreSettings, Merge};
+pub use store::{BlockStore, BlockStoreSettings, Fetching, FillFactor, Merge};
 pub use thermocline_tables::table::{SamplingRate, Victims};
 pub use writer::{BlockWriter, BlockWrites};

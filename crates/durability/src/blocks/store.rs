@@ -1,6 +1,7 @@
 //! The blocks of one partition, in append-only segments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -18,13 +19,13 @@ use super::files::{self, BlockFiles, Source};
 use super::format::{BlockBuilder, PAGE_BYTES, Record, segment_header};
 use super::opened::{OpenedBlock, RowRead, Traffic};
 use super::writer::{BlockWrites, PendingBlock, SegmentWrites};
-use crate::disk::ReadFile;
+use crate::disk::{Device, ReadFile};
 
-/// Files have at most this many times the bytes of the rows that are in them, and this many segments besides.
-const SPARSE_RATIO: u64 = 2;
+/// Segments that files may have besides those that rows fill.
 const SPARSE_SEGMENTS: u64 = 2;
-/// Thousandths of a segment's bytes above which its rows do not move.
-const SPARSE_SHARE: u128 = 600;
+/// Nanoseconds of a read of a page below which a transaction waits for it: undoing it, and running it again from another
+/// queue, takes the partition's thread about as long.
+const BLOCKING_NS: u64 = 10_000;
 /// Divisor of the memory limit for blocks that wait for the disk.
 const WAITING_SHARE: u64 = 64;
 /// Bytes of a directory that are kept in memory.
@@ -58,15 +59,104 @@ impl FromStr for Merge {
     }
 }
 
+/// How evicted rows that a transaction needs are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fetching {
+    /// The transaction is undone, and runs again when they were read; others run meanwhile (Anti-Caching 2013,
+    /// section 3.4).
+    #[default]
+    Asynchronous,
+    /// Its partition waits, which takes less time than to begin again where a read takes a few microseconds. The row is
+    /// read alone, also with [`Merge::Block`].
+    Blocking,
+}
+
+impl Fetching {
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asynchronous => "asynchronous",
+            Self::Blocking => "blocking",
+        }
+    }
+}
+
+impl FromStr for Fetching {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        either(text, [Self::Asynchronous, Self::Blocking], Self::name)
+    }
+}
+
+/// Share of the bytes of a store's files that its rows fill: those of the sparsest file move where it would be less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FillFactor {
+    per_mille: u16,
+}
+
+impl FillFactor {
+    /// The least and the most, in thousandths: beyond, rows move again and again for the last bytes.
+    const PER_MILLE: (u16, u16) = (100, 900);
+
+    /// A share in thousandths; `None` beyond 100 and 900.
+    pub fn of_per_mille(per_mille: u16) -> Option<Self> {
+        let (least, most) = Self::PER_MILLE;
+        (least..=most).contains(&per_mille).then_some(Self { per_mille })
+    }
+
+    /// Whether rows with these bytes fill so much of files with these. In integers, so that it is the same everywhere.
+    fn is_met(self, live_bytes: u64, file_bytes: u64) -> bool {
+        u128::from(live_bytes) * 1000 >= u128::from(file_bytes) * u128::from(self.per_mille)
+    }
+
+    /// Thousandths of a file from which on its rows do not move: a fifth nearer to a full one, as one that is exactly as
+    /// sparse as all files may be makes room as well.
+    fn stays_from(self) -> u128 {
+        u128::from(self.per_mille + (1000 - self.per_mille) / 5)
+    }
+}
+
+/// Half.
+impl Default for FillFactor {
+    fn default() -> Self {
+        Self { per_mille: 500 }
+    }
+}
+
+impl fmt::Display for FillFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", f64::from(self.per_mille) / 1000.0)
+    }
+}
+
+impl FromStr for FillFactor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // What is no number becomes 0.
+        let share: f64 = text.trim().parse().unwrap_or_default();
+        Self::of_per_mille((share * 1000.0).round() as u16).ok_or_else(|| {
+            let [least, most] = <[u16; 2]>::from(Self::PER_MILLE).map(|per_mille| f64::from(per_mille) / 1000.0);
+            format!("{text:?} is not a share from {least} to {most}")
+        })
+    }
+}
+
 /// Sizes of a store's files and blocks, and what goes to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockStoreSettings {
     /// Bytes after which a segment is complete; it exceeds them by one block at most.
     pub segment_bytes: u64,
-    /// Bytes of the images in a block, within [`BlockStoreSettings::BLOCK_BYTES`]; they exceed it by a row at most.
-    pub block_bytes: usize,
+    /// Bytes of the images in a block, within [`BlockStoreSettings::BLOCK_BYTES`]; they exceed it by a row at most. `None`
+    /// for what the [device](Self::for_device) does well; 64 KiB where that is not known.
+    pub block_bytes: Option<usize>,
+    /// How a row that is needed is read; `None` for what suits the device.
+    pub fetching: Option<Fetching>,
     /// What is read with a row.
     pub merge: Merge,
+    /// When rows move to other files.
+    pub fill_factor: FillFactor,
     /// Policy that chooses the rows that go.
     pub victims: Victims,
     /// Share of the transactions that [`Victims::Chain`] follows.
@@ -76,14 +166,33 @@ pub struct BlockStoreSettings {
 impl BlockStoreSettings {
     /// Bytes of the smallest and the largest block.
     pub const BLOCK_BYTES: (u64, u64) = (4 << 10, 1 << 20);
+
+    /// These settings, with what a device does well where they leave it open.
+    #[must_use]
+    pub fn for_device(self, device: &Device) -> Self {
+        let block_bytes = match self.merge {
+            Merge::Tuple => device.written_bytes(),
+            Merge::Block => device.read_bytes(),
+        };
+        // A blocking read is of the row alone.
+        let is_blocking = device.read_ns() < BLOCKING_NS && self.merge == Merge::Tuple;
+        let fetching = if is_blocking { Fetching::Blocking } else { Fetching::Asynchronous };
+        Self { block_bytes: self.block_bytes.or(Some(block_bytes)), fetching: self.fetching.or(Some(fetching)), ..self }
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.block_bytes.unwrap_or(64 << 10).min(Self::BLOCK_BYTES.1 as usize)
+    }
 }
 
 impl Default for BlockStoreSettings {
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
-            block_bytes: 64 << 10,
+            block_bytes: None,
+            fetching: None,
             merge: Merge::default(),
+            fill_factor: FillFactor::default(),
             victims: Victims::default(),
             chain_sampling: SamplingRate::default(),
         }
@@ -125,6 +234,8 @@ pub struct BlockStore {
     /// Bytes of all segments, and of the rows that have not left them.
     file_bytes: u64,
     live_bytes: u64,
+    /// Bytes of the directories in them.
+    directory_bytes: u64,
     /// Rows that have not left, and bytes of their blocks.
     rows: u64,
     block_bytes: u64,
@@ -144,6 +255,8 @@ struct Segment {
     /// Bytes of the rows that have not left it.
     live_bytes: u64,
     directories: Vec<DirectoryEntry>,
+    /// Bytes of them, which are not taken for rows that have left.
+    directory_bytes: u64,
     /// Number of the last snapshot that refers to it.
     snapshot: u64,
 }
@@ -179,6 +292,7 @@ impl BlockStore {
             gone: Vec::new(),
             file_bytes: 0,
             live_bytes: 0,
+            directory_bytes: 0,
             rows: 0,
             block_bytes: 0,
             aside: BTreeSet::new(),
@@ -321,6 +435,8 @@ impl BlockStore {
         let length = bytes.len() as u32;
         segment.directories.push(DirectoryEntry { segment: open.segment, at: segment.bytes, bytes: length });
         segment.bytes += u64::from(length);
+        segment.directory_bytes += u64::from(length);
+        self.directory_bytes += u64::from(length);
         self.file_bytes += u64::from(length);
         let file = Arc::clone(&open.file);
         self.writes.push(&file, PendingBlock::new(bytes), self.waiting_max());
@@ -368,7 +484,8 @@ impl BlockStore {
     fn add_segment(&mut self, number: u64, file: Arc<dyn ReadFile>, source: Source, bytes: u64) {
         self.file_bytes += bytes;
         let (blocks, directories) = (BTreeSet::new(), Vec::new());
-        let segment = Segment { file, source, blocks, bytes, live_bytes: 0, directories, snapshot: 0 };
+        let segment =
+            Segment { file, source, blocks, bytes, live_bytes: 0, directories, directory_bytes: 0, snapshot: 0 };
         self.segments.insert(number, segment);
     }
 
@@ -377,6 +494,7 @@ impl BlockStore {
         if self.segments.get(&segment).is_some_and(|segment| segment.blocks.is_empty()) {
             if let Some(gone) = self.segments.remove(&segment) {
                 self.file_bytes -= gone.bytes;
+                self.directory_bytes -= gone.directory_bytes;
                 if gone.snapshot == self.snapshot.1 && gone.snapshot > 0 {
                     self.gone.extend(gone.directories);
                 }
@@ -561,6 +679,8 @@ impl Blocks for BlockStore {
         for directory in directories {
             if let Some(segment) = self.segments.get_mut(&directory.segment) {
                 segment.directories.push(*directory);
+                segment.directory_bytes += u64::from(directory.bytes);
+                self.directory_bytes += u64::from(directory.bytes);
             }
         }
         BlockStore::forget_written(self);
@@ -608,7 +728,7 @@ impl Blocks for BlockStore {
     }
 
     fn block_bytes(&self) -> usize {
-        self.settings.block_bytes.min(BlockStoreSettings::BLOCK_BYTES.1 as usize)
+        self.settings.block_bytes()
     }
 
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {
@@ -628,12 +748,16 @@ impl Blocks for BlockStore {
             return lost;
         }
         let slack = SPARSE_SEGMENTS * self.settings.segment_bytes;
-        if self.file_bytes <= SPARSE_RATIO * self.live_bytes + slack {
+        let of_blocks = self.file_bytes.saturating_sub(self.directory_bytes + slack);
+        if self.settings.fill_factor.is_met(self.live_bytes, of_blocks) {
             return Vec::new();
         }
-        // The least share of live bytes; in integers, so that it is the same everywhere.
-        let share = |segment: &Segment| u128::from(segment.live_bytes) * 1000 / u128::from(segment.bytes.max(1));
-        let mut candidates: Vec<&Segment> = complete().filter(|segment| share(segment) < SPARSE_SHARE).collect();
+        let stays_from = self.settings.fill_factor.stays_from();
+        let share = |segment: &Segment| {
+            let of_blocks = segment.bytes.saturating_sub(segment.directory_bytes + PAGE_BYTES as u64);
+            u128::from(segment.live_bytes) * 1000 / u128::from(of_blocks.max(1))
+        };
+        let mut candidates: Vec<&Segment> = complete().filter(|segment| share(segment) < stays_from).collect();
         candidates.sort_by_key(|segment| share(segment));
         candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()
     }
@@ -679,6 +803,7 @@ impl Blocks for BlockStore {
             written_bytes_total: self.written_bytes,
             reads_total: self.traffic.reads(),
             read_bytes_total: self.traffic.bytes(),
+            new_block_bytes: self.settings.block_bytes() as u64,
             is_asynchronous: self.files.disk().is_asynchronous(),
         }
     }

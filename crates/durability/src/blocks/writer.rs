@@ -4,7 +4,7 @@
 //!  BlockStore::put --> SegmentWrites: blocks of one segment, in order
 //!                  --> BlockWrites: whose turn it is --> BlockWriter: appends them
 //!                             |
-//!                             +-- too many bytes wait: whoever puts one more writes one, too
+//!                             +-- too many bytes wait: whoever puts one more writes some, too
 //! ```
 
 use std::collections::VecDeque;
@@ -101,14 +101,14 @@ impl SegmentWrites {
     }
 
     /// Writes the block that waits longest; the file is locked before that is chosen, so that blocks keep their order.
-    /// If none waits and none will, the file is synced and closed.
-    fn write_one(&self) -> bool {
+    /// If none waits and none will, the file is synced and closed, if `syncs`.
+    fn write_one(&self, syncs: bool) -> bool {
         let mut written = self.file.lock();
         // In this order: what is added before it is complete is found.
         let is_complete = self.is_complete.load(Ordering::Acquire);
         let next = self.waiting.lock().pop_front();
         let Some(block) = next else {
-            if is_complete && self.sync_written(&mut written).is_ok() {
+            if syncs && is_complete && self.sync_written(&mut written).is_ok() {
                 written.file = None;
             }
             return false;
@@ -135,7 +135,7 @@ impl SegmentWrites {
     /// # Errors
     /// If it, or an earlier part, may be lost in a crash.
     pub fn sync(&self) -> Result<(u64, u32)> {
-        while self.write_one() {}
+        while self.write_one(true) {}
         let mut written = self.file.lock();
         self.sync_written(&mut written)?;
         Ok((written.bytes, written.checksum))
@@ -183,7 +183,8 @@ impl BlockWrites {
         Arc::new(Self { state: Mutex::default(), arrived: EventCount::new(), waiting_bytes_max })
     }
 
-    /// Adds a block to those of a segment. Writes others while more than `most` bytes wait, or more than ever may.
+    /// Adds a block to those of a segment. Writes others while more than `most` bytes wait, or more than ever may, but
+    /// leaves syncs to the writer: the caller's partition does nothing else meanwhile.
     pub(super) fn push(&self, segment: &Arc<SegmentWrites>, block: Arc<PendingBlock>, most: usize) {
         let most = most.min(self.waiting_bytes_max);
         let bytes = block.bytes.len();
@@ -193,7 +194,21 @@ impl BlockWrites {
         state.bytes += bytes;
         drop(state);
         self.arrived.advance();
-        while self.state.lock().bytes > most && self.write_one() {}
+        loop {
+            let mut state = self.state.lock();
+            if state.bytes <= most {
+                break;
+            }
+            let is_block = |(_, bytes): &(_, usize)| *bytes > 0;
+            let Some((segment, bytes)) =
+                state.turns.iter().position(is_block).and_then(|next| state.turns.remove(next))
+            else {
+                break;
+            };
+            state.bytes -= bytes;
+            drop(state);
+            segment.write_one(false);
+        }
     }
 
     /// Lets a segment be synced and closed behind its last block.
@@ -217,7 +232,7 @@ impl BlockWrites {
         let Some((segment, bytes)) = state.turns.pop_front() else { return false };
         state.bytes -= bytes;
         drop(state);
-        segment.write_one();
+        segment.write_one(true);
         true
     }
 

@@ -12,6 +12,7 @@
 //! - After a failed sync the bytes may be readable, until the machine stops, without being on the
 //!   disk, and another sync of the file may succeed without changing that.
 
+mod device;
 mod empty;
 mod real;
 mod simulated;
@@ -22,6 +23,7 @@ use std::path::Path;
 use crc32c::{crc32c, crc32c_append};
 use thermocline_types::Result;
 
+pub use device::Device;
 pub use empty::EmptyDisk;
 pub use real::RealDisk;
 pub use simulated::{Crash, FaultCounts, Faults, SimulatedDisk};
@@ -60,6 +62,11 @@ pub trait Disk: Debug + Send + Sync {
         false
     }
 
+    /// Measures the device that its files are on; `None` if it has none, or it cannot be seen behind a cache.
+    fn measure(&self) -> Result<Option<Device>> {
+        Ok(None)
+    }
+
     /// Gives a file another name; a file that has that name is replaced in one step.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
@@ -72,6 +79,12 @@ pub trait Disk: Debug + Send + Sync {
     /// Locks the directory for this process until the lock is dropped; an error if another holder, in any process, has
     /// it.
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
+
+    /// [`Disk::lock`] for a process that changes nothing. There is nothing to lock where the whole file system is
+    /// read-only.
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        self.lock()
+    }
 }
 
 /// A file being written.

@@ -2,6 +2,7 @@
 
 mod aligned;
 mod direct;
+mod measure;
 mod ring;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -15,7 +16,7 @@ use direct::{DirectAppend, DirectRead};
 use ring::Ring;
 use thermocline_types::{Error, Result};
 
-use crate::disk::{AppendFile, DirectoryLock, Disk, ReadFile};
+use crate::disk::{AppendFile, Device, DirectoryLock, Disk, ReadFile};
 
 /// The file whose lock is the directory's. It stays when the lock is given back: removing it would let two processes
 /// lock two different files of that name.
@@ -68,6 +69,26 @@ impl RealDisk {
 
     fn ring(&self) -> Option<&Arc<Ring>> {
         self.ring.get_or_init(|| Ring::start().ok()).as_ref()
+    }
+
+    /// Locks the directory by this file of it.
+    fn locked(&self, file: File, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        match file.try_lock() {
+            Ok(()) => {
+                // The process id, for the message that a refused process prints; failing to write it does no harm.
+                let _unknown =
+                    file.set_len(0).and_then(|()| file.write_all_at(process::id().to_string().as_bytes(), 0));
+                Ok(Box::new(RealLock { _file: Some(file) }))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let known = (&file).take(32).read_to_string(&mut holder).is_ok() && !holder.is_empty();
+                let holder = if known { format!("process {holder}") } else { "another process".to_owned() };
+                let message = format!("cannot open {}: {holder} has it open", self.path.display());
+                Err(Error::CannotOpen(message.into()))
+            }
+            Err(TryLockError::Error(error)) => Err(refused("lock", path, &error)),
+        }
     }
 
     fn file(&self, name: &str) -> Result<PathBuf> {
@@ -128,6 +149,10 @@ impl Disk for RealDisk {
         self.ring().is_some_and(|ring| ring.works())
     }
 
+    fn measure(&self) -> Result<Option<Device>> {
+        measure::measure(self)
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (self.file(from)?, self.file(to)?);
         fs::rename(&from, to).map_err(|error| failed("rename", &from, &error))
@@ -144,23 +169,19 @@ impl Disk for RealDisk {
 
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         let path = self.file(LOCK)?;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(|error| refused("lock", &path, &error))?;
-        match file.try_lock() {
-            Ok(()) => {
-                // The process id, for the message that a refused process prints; failing to write it does no harm.
-                let _unknown =
-                    file.set_len(0).and_then(|()| file.write_all_at(process::id().to_string().as_bytes(), 0));
-                Ok(Box::new(RealLock { _file: file }))
-            }
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let known = (&file).take(32).read_to_string(&mut holder).is_ok() && !holder.is_empty();
-                let holder = if known { format!("process {holder}") } else { "another process".to_owned() };
-                let message = format!("cannot open {}: {holder} has it open", self.path.display());
-                Err(Error::CannotOpen(message.into()))
-            }
-            Err(TryLockError::Error(error)) => Err(refused("lock", &path, &error)),
+        let file = open_lock(&path).map_err(|error| refused("lock", &path, &error))?;
+        self.locked(file, &path)
+    }
+
+    fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
+        let path = self.file(LOCK)?;
+        match open_lock(&path) {
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => match File::open(&path) {
+                // Elsewhere the same files may be mounted to be written.
+                Ok(file) => self.locked(file, &path),
+                Err(_) => Ok(Box::new(RealLock { _file: None })),
+            },
+            _ => self.lock(),
         }
     }
 }
@@ -233,10 +254,15 @@ impl ReadFile for RealFile {
 /// The kernel drops the lock with the file, also when the process is killed.
 #[derive(Debug)]
 struct RealLock {
-    _file: File,
+    /// `None` for a directory without one, on a file system that nobody can change from here.
+    _file: Option<File>,
 }
 
 impl DirectoryLock for RealLock {}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
 
 fn sync_directory(path: &Path) -> Result<()> {
     let synced = File::open(path).and_then(|directory| directory.sync_all());

@@ -246,8 +246,8 @@ fn unfinished(transaction: TransactionId) -> Error {
 #[cold]
 fn failed(record: &Record<'_>, error: Error) -> Error {
     match error {
-        // Not an error of the record.
-        error @ Error::CannotOpen(_) => error,
+        // Not an error of the record: a disk that fails now may do its work at the next start.
+        error if matches!(error.root(), Error::CannotOpen(_) | Error::Io(_) | Error::DiskFull(_)) => error,
         error => Error::corrupt(format_args!("{} fails, and did not when it ran first: {error}", Described(record))),
     }
 }

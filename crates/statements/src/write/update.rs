@@ -169,14 +169,14 @@ impl Update {
                 }
             }
             if !self.checks.is_empty() {
-                let row = partition.table(definition.id)?.row(id)?;
+                let row = partition.table(definition.id)?.row_unread(id)?;
                 check_row(&self.checks, definition, Source::Changed(row, &changes), environment)?;
             }
             partition.update(definition.id, id, &changes, transaction)?;
             if let Some(outcome) = &mut outcome {
                 outcome.affected += 1;
                 if !self.returning.outputs.is_empty() {
-                    let row = Source::Row(partition.table(definition.id)?.row(id)?);
+                    let row = Source::Row(partition.table(definition.id)?.row_unread(id)?);
                     self.returning.push(&mut outcome.rows, row, parameters, environment)?;
                 }
             }

@@ -372,7 +372,10 @@ impl Partition {
         if self.compact(rows) {
             return Ok(true);
         }
-        Ok(self.blocks.is_some() && self.budget().pressure() > 0 && self.evict_block(LOOKS_MAX)? > 0)
+        if self.blocks.is_none() || self.budget().pressure() == 0 {
+            return Ok(false);
+        }
+        Ok(self.evict_block(LOOKS_MAX)? > 0 || self.tables().any(Table::is_searching))
     }
 
     /// Blocks to be read for [`Partition::relocate`]; none if files are full enough, or some are being read.

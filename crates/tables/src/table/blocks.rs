@@ -189,6 +189,8 @@ pub struct BlockStatistics {
     pub reads_total: u64,
     /// Bytes read.
     pub read_bytes_total: u64,
+    /// Bytes of the images in a new block, about.
+    pub new_block_bytes: u64,
     /// Whether the disk reads rows side by side; otherwise a thread waits for each read.
     pub is_asynchronous: bool,
 }

@@ -36,6 +36,7 @@ mod table;
 mod table_blocks;
 mod tuple_ids;
 mod undo;
+mod use_counts;
 mod victims;
 
 pub use blocks::{

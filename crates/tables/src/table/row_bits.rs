@@ -1,6 +1,4 @@
-//! A bit for each row: which were read of late, and which are in blocks.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! A bit for each row, such as of those that are in blocks.
 
 use super::budget::Budget;
 use super::tuple_ids::TupleId;
@@ -9,13 +7,9 @@ use super::tuple_ids::TupleId;
 const STEP_WORDS: usize = 512;
 
 /// A bit for each row of a table.
-///
-/// Of the rows that are read, the bit is set by the read, and cleared by a search for rows that are not (the second chance
-/// of the clock algorithm). It is the default in place of the LRU chain of Anti-Caching 2013, section 3.1
-/// ([`Chain`](super::chain::Chain)): an eighth of a byte for each row, and no write for a row that is read again.
 #[derive(Debug, Default)]
 pub struct RowBits {
-    words: Vec<AtomicU64>,
+    words: Vec<u64>,
 }
 
 impl RowBits {
@@ -30,34 +24,27 @@ impl RowBits {
         if words > self.words.len() {
             let before = self.bytes();
             self.words.reserve_exact(words - self.words.len());
-            self.words.resize_with(words, AtomicU64::default);
+            self.words.resize(words, 0);
             budget.resize(before, self.bytes());
         }
     }
 
     /// Sets the bit of a row; does nothing if there is no room for it.
-    #[inline]
-    pub fn set(&self, id: TupleId) {
-        if let Some(word) = self.words.get(id.0 as usize / 64) {
-            let (known, bit) = (word.load(Ordering::Relaxed), 1 << (id.0 % 64));
-            // The partition that owns the table is the only one that writes, so no bit gets lost in between.
-            if known & bit == 0 {
-                word.store(known | bit, Ordering::Relaxed);
-            }
+    pub fn set(&mut self, id: TupleId) {
+        if let Some(word) = self.words.get_mut(id.0 as usize / 64) {
+            *word |= 1 << (id.0 % 64);
         }
     }
 
     /// The bits of 64 rows.
     pub fn word(&self, at: usize) -> u64 {
-        self.words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.words.get(at).copied().unwrap_or_default()
     }
 
-    /// Clears the bit of a row; returns whether it was set.
-    pub fn take(&mut self, id: TupleId) -> bool {
-        let Some(word) = self.words.get_mut(id.0 as usize / 64).map(AtomicU64::get_mut) else { return false };
-        let bit = 1 << (id.0 % 64);
-        let was_set = *word & bit != 0;
-        *word &= !bit;
-        was_set
+    /// Clears the bit of a row.
+    pub fn clear(&mut self, id: TupleId) {
+        if let Some(word) = self.words.get_mut(id.0 as usize / 64) {
+            *word &= !(1 << (id.0 % 64));
+        }
     }
 }

@@ -21,6 +21,7 @@ use super::row_bits::RowBits;
 use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
 use super::undo::Undo;
+use super::use_counts::UseCounts;
 use crate::schema::{IndexId, TableDefinition, TableId};
 
 mod ahead;
@@ -73,13 +74,14 @@ pub struct Table {
     /// An incomplete index or set of rows, not yet part of the table; `None` without a build.
     building: Option<Box<Building>>,
     loads: Loads,
-    /// Rows that were read since the search for cold ones passed them last; no bits under [`Victims::Chain`].
-    accessed: RowBits,
+    /// How often rows were used since searches for cold ones passed them; nothing under [`Victims::Chain`].
+    uses: UseCounts,
     /// Whether reads and writes of rows are noted in `recency`: a sampled transaction runs.
     is_monitored: bool,
     recency: Mutex<Recency>,
-    /// Where that search goes on.
+    /// Where that search goes on, and whether the last one was cut short.
     hand: TupleId,
+    is_searching: bool,
     /// Rows in blocks, and their number.
     evicted_ids: RowBits,
     evicted: usize,
@@ -92,6 +94,8 @@ pub struct Table {
     earlier: Vec<EarlierLayout>,
     /// Rows that stay in memory until a transaction is over: it has needed or changed them.
     pinned: BTreeSet<TupleId>,
+    /// Those that it has needed.
+    returned: Vec<TupleId>,
     budget: Arc<Budget>,
     seed: u64,
     scratch: Scratch,
@@ -153,10 +157,11 @@ impl Table {
             indexes,
             building: None,
             loads: Loads::default(),
-            accessed: RowBits::default(),
+            uses: UseCounts::default(),
             is_monitored: false,
             recency: Mutex::default(),
             hand: TupleId(0),
+            is_searching: false,
             evicted_ids: RowBits::default(),
             evicted: 0,
             evicted_total: 0,
@@ -164,6 +169,7 @@ impl Table {
             wanted: Mutex::default(),
             earlier: Vec::new(),
             pinned: BTreeSet::new(),
+            returned: Vec::new(),
             budget,
             seed,
             scratch: Scratch::default(),
@@ -199,7 +205,7 @@ impl Table {
                 + locators
                 + self.ids.bytes()
                 + self.loads.bytes()
-                + self.accessed.bytes()
+                + self.uses.bytes()
                 + self.recency.lock().bytes()
                 + self.evicted_ids.bytes(),
             indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),
@@ -348,7 +354,7 @@ impl Table {
                 return Ok(());
             }
             let mut image = std::mem::take(&mut self.scratch.image);
-            let result = self.row(id).and_then(|row| {
+            let result = self.row_unread(id).and_then(|row| {
                 let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
                 self.layout
                     .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
@@ -572,7 +578,10 @@ impl Table {
     fn replace(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
         let mut old = std::mem::take(&mut self.scratch.old_keys);
         let mut new = std::mem::take(&mut self.scratch.new_keys);
-        let keys = self.row(id).and_then(|row| self.keys(row.image(), &mut old));
+        let keys = match self.image_of(id) {
+            Some(image) => self.keys(image, &mut old),
+            None => self.row(id).map(drop),
+        };
         let keys = keys.and_then(|()| self.keys(image, &mut new));
         if self.building.is_some() {
             self.note(id, self.item(id)?);
@@ -659,6 +668,7 @@ impl Table {
         }
         self.rows.free(item, &self.budget);
         self.recency.get_mut().leave(id);
+        self.uses.clear(id);
         self.ids.release(id);
         self.loads.release(id);
         Ok(())

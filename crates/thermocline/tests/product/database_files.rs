@@ -67,6 +67,21 @@ fn read_only(database: &Path, query: &str, expected: &str, parts: &[&str]) {
 }
 
 #[test]
+fn checks_look_at_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    assert!(output(Some(&database), &[], "ALTER DATABASE SET cache_policy = 'lru'").status.success());
+    assert!(check(&database).status.success());
+    let settings = database.join("settings.sql");
+    let written = fs::read_to_string(&settings).unwrap();
+    // A trace may be on another machine.
+    fs::write(&settings, written.replace("'lru'", "'belady:gone.trace'")).unwrap();
+    assert!(check(&database).status.success());
+    fs::write(&settings, written.replace("'lru'", "'most recent'")).unwrap();
+    refused(&database, &["settings.sql", "most recent"]);
+}
+
+#[test]
 fn a_file_is_no_database() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

@@ -334,7 +334,7 @@ fn more_rows_than_memory() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("db");
     let run = |script: &str| {
-        let run = output(Some(&database), &["row_memory_limit=24MiB"], script);
+        let run = output(Some(&database), &["row_memory_limit=24MiB", "row_block_size=64KiB"], script);
         assert!(run.status.success(), "{script}: {}", text(&run.stderr));
         text(&run.stdout)
     };

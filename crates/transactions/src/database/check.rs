@@ -22,7 +22,7 @@ impl RowEngine {
         procedures: Vec<Registration>,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Report> {
-        let _lock = disk.lock()?;
+        let _lock = disk.lock_to_read()?;
         let procedures = Arc::new(procedures.into_iter().map(Arc::new).collect());
         let budget = Arc::new(Budget::unlimited());
         let definitions = Definitions::new(Schema::default(), procedures, Limits::unlimited(), &budget)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thermocline_durability::disk::{DirectoryLock, Disk};
+use thermocline_durability::disk::{Device, DirectoryLock, Disk};
 use thermocline_durability::recovery::{Plan, Progress};
 use thermocline_machine as machine;
 use thermocline_machine::interrupt::Interrupt;
@@ -26,6 +26,8 @@ pub struct Opening {
     pub(super) settings: Settings,
     pub(super) lock: Box<dyn DirectoryLock>,
     pub(super) plan: Plan,
+    /// What was measured of the disk, to be kept if the database is not read-only.
+    pub(super) measured: Option<Device>,
     /// Procedures taken out of the settings.
     pub(super) procedures: Arc<Vec<Arc<Registration>>>,
 }
@@ -49,8 +51,9 @@ impl Opening {
         let lock = disk.lock()?;
         let plan = Plan::make(&*disk)?;
         plan.check()?;
+        let measured = settings.adapt_to(&*disk, plan.wrong().is_none());
         let procedures = std::mem::take(&mut settings.procedures).into_iter().map(Arc::new).collect();
-        Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures) })
+        Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures), measured })
     }
 
     /// Executor partitions that the database has, or will have if it is new or will be repartitioned.

@@ -39,7 +39,7 @@ impl RowEngine {
         if until == Sequence::ZERO {
             return Err(Class::InvalidParameter.error("the records of a log are numbered from 1"));
         }
-        let _locks = (from.lock()?, into.lock()?);
+        let _locks = (from.lock_to_read()?, into.lock()?);
         Copying::Restore.check(&*into)?;
         let plan = Plan::make(from)?;
         let nothing = || Error::cannot_open("there is nothing to restore: neither a log nor a snapshot");

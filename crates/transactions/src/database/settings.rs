@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites};
+use thermocline_durability::blocks::{BlockFiles, BlockStoreSettings, BlockWrites, Fetching};
+use thermocline_durability::disk::{Device, Disk};
 use thermocline_durability::log::LogSettings;
 use thermocline_durability::recovery::{Execute, Rebuild};
 use thermocline_machine::ids::{DatabaseId, Micros};
@@ -15,6 +16,7 @@ use thermocline_types::Result;
 use super::block_writer::BlockWriterThread;
 use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
+use crate::engine::RESTARTS_MAX;
 
 /// Configuration of a database, and its inputs from outside.
 pub struct Settings {
@@ -78,6 +80,32 @@ impl fmt::Debug for Settings {
             .field("snapshots", &self.snapshots)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Decides what depends on the device and is left open. Measures the device if none has before and it `may_measure`;
+    /// returns what it has measured.
+    pub(super) fn adapt_to(&mut self, disk: &dyn Disk, may_measure: bool) -> Option<Device> {
+        let is_open = |blocks: &&mut BlockStoreSettings| blocks.block_bytes.is_none() || blocks.fetching.is_none();
+        let blocks = self.eviction.as_mut().filter(is_open).filter(|_| self.durable)?;
+        let known = Device::known(disk);
+        let measured = match known {
+            None if may_measure => disk.measure().ok().flatten(),
+            _ => None,
+        };
+        if let Some(device) = known.or(measured) {
+            *blocks = blocks.for_device(&device);
+        }
+        measured
+    }
+
+    /// Times that a transaction is undone for evicted rows before it reads them where it runs.
+    pub(super) fn restarts_max(&self) -> u32 {
+        match self.eviction.and_then(|blocks| blocks.fetching) {
+            Some(Fetching::Blocking) => 0,
+            Some(Fetching::Asynchronous) | None => RESTARTS_MAX,
+        }
     }
 }
 

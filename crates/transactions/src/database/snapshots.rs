@@ -21,7 +21,8 @@ use crate::engine::{Exclusive, Handle};
 /// Schedule and cost of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSettings {
-    /// Bytes of log after which a snapshot is taken: approximately the most that recovery has to replay.
+    /// Bytes of log after which a snapshot is taken: approximately the most that recovery has to replay. Also the bytes of
+    /// files of blocks without rows, which stay for the newest snapshot, after which another is taken.
     pub log_bytes: u64,
     /// Time after which a snapshot is taken if anything has changed; `None` for never.
     pub interval: Option<Duration>,
@@ -37,7 +38,7 @@ pub struct SnapshotSettings {
     /// Bytes of log after the newest snapshot from which on [`RowEngine::close`](super::RowEngine::close) takes one, so
     /// that the next start has little to replay: 16 MiB of small transactions take about a second. No snapshot is taken
     /// if the log is smaller than a quarter of the tables' memory: writing all rows would take longer than replaying
-    /// it.
+    /// it. As many bytes of files of blocks without rows are a reason, too.
     pub closing_log_bytes: u64,
 }
 
@@ -133,6 +134,7 @@ pub(super) struct Snapshots {
     shared: Arc<Shared>,
     /// Held while the files of snapshots change.
     files: Arc<Mutex<()>>,
+    block_files: Arc<BlockFiles>,
     log: LogHandle,
     /// Bytes of log replayed at the start.
     replayed_bytes: u64,
@@ -162,7 +164,7 @@ impl Snapshots {
         let (shared, files) = (Arc::new(Shared::default()), Arc::new(Mutex::new(())));
         shared.state.lock().is_outdated = source.is_outdated;
         let (log, replayed_bytes) = (source.log.clone(), source.log_bytes);
-        let closing_log_bytes = source.settings.closing_log_bytes;
+        let (closing_log_bytes, block_files) = (source.settings.closing_log_bytes, Arc::clone(&source.block_files));
         let (waited, notices) = (Arc::clone(&shared), Arc::clone(&source.notices));
         let taker = Taker { shared: Arc::clone(&shared), files: Arc::clone(&files), source };
         let run = move || {
@@ -178,7 +180,7 @@ impl Snapshots {
         let thread = std::thread::Builder::new().name("snapshots".into()).spawn(run);
         let thread =
             thread.map_err(|error| Error::Io(format!("cannot start the snapshots' thread: {error}").into()))?;
-        Ok(Self { shared, files, log, replayed_bytes, closing_log_bytes, thread: Some(thread) })
+        Ok(Self { shared, files, block_files, log, replayed_bytes, closing_log_bytes, thread: Some(thread) })
     }
 
     /// Takes a snapshot of everything committed before this call, and waits for it.
@@ -209,10 +211,11 @@ impl Snapshots {
     }
 
     /// Takes a snapshot before the database is closed, if the log after the newest one is [long](SnapshotSettings)
-    /// relative to `table_bytes`. If this fails, nothing is lost: everything is in the log.
+    /// relative to `table_bytes`, or the files that stay for that one are. If this fails, nothing is lost: everything is in the log.
     pub fn close(&self, table_bytes: u64) {
         let log_bytes = self.log_bytes();
-        let is_long = log_bytes >= self.closing_log_bytes.max(table_bytes / CLOSING_SHARE);
+        let most = self.closing_log_bytes.max(table_bytes / CLOSING_SHARE);
+        let is_long = log_bytes >= most || self.block_files.kept_bytes() >= most;
         let is_outdated = self.shared.state.lock().is_outdated;
         if log_bytes > 0 && (is_long || is_outdated) {
             // The thread reports errors.
@@ -315,7 +318,8 @@ impl Taker {
     fn is_due(&self, last: &Last) -> bool {
         let SnapshotSettings { log_bytes, interval, .. } = &self.source.settings;
         let time = interval.is_some_and(|interval| last.at.elapsed() >= interval);
-        self.log_bytes() - last.log_bytes >= *log_bytes || time && self.source.log.appended() > last.position
+        let (kept, changed) = (self.source.block_files.kept_bytes(), self.source.log.appended() > last.position);
+        self.log_bytes() - last.log_bytes >= *log_bytes || (time || kept >= *log_bytes) && changed
     }
 
     fn is_stopped(&self) -> bool {

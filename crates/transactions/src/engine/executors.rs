@@ -40,6 +40,9 @@ pub struct Options {
     pub first_transaction: TransactionId,
     /// Seed of transactions' random numbers.
     pub seed: u64,
+    /// Times that a transaction is undone for evicted rows before it reads them where it runs, as
+    /// [`RESTARTS_MAX`](super::RESTARTS_MAX); 0 to read them there at once.
+    pub restarts_max: u32,
     /// The time.
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
 }
@@ -127,7 +130,8 @@ impl<P: Program + ?Sized> Executors<P> {
         self.shared.holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
 
-    /// Times for which eviction, and bringing rows back that were read, held a partition.
+    /// Times for which eviction, and bringing rows back that were read for waiting transactions, held a partition; reads for
+    /// which the partition waits itself are not in them.
     pub fn held_by_eviction(&self, partition: PartitionId) -> HoldTimes {
         self.shared.eviction_holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
@@ -199,7 +203,8 @@ pub fn assemble<P: Program + ?Sized>(
     if count == 0 || !in_order {
         return Err(Error::internal("the partitions of an engine are not all partitions in order"));
     }
-    let Options { queue_length, results_bytes_max, first_transaction, seed, clock: timestamps, .. } = options;
+    let Options { queue_length, results_bytes_max, first_transaction, seed, restarts_max, clock: timestamps, .. } =
+        options;
     let queues = members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
     let holds = || members.iter().map(|_| Holds::default()).collect();
     let (holds, eviction_holds) = (holds(), holds());
@@ -216,6 +221,7 @@ pub fn assemble<P: Program + ?Sized>(
         results_bytes_max,
         part_bytes,
         build_rows,
+        restarts_max,
         broken,
         restarts,
         holds,

@@ -12,7 +12,7 @@ use thermocline_tables::table::{BlockNumber, BlockReader};
 use super::program::Program;
 use super::request::Request;
 
-/// Times that a transaction is undone for evicted rows before it reads them where it runs.
+/// Times that a transaction is undone for evicted rows before it reads them where it runs, unless reads block anyway.
 pub const RESTARTS_MAX: u32 = 8;
 
 /// Number of the next run of a transaction that waits for rows. One that needs more of them than are read at once may

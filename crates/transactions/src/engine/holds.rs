@@ -13,7 +13,12 @@ use std::time::Duration;
 pub struct Holds {
     longest_ns: AtomicU64,
     long: AtomicU64,
+    /// See [`HoldTimes::counts`].
+    counts: [AtomicU64; LENGTHS],
 }
+
+/// Lengths of holds that are counted apart: powers of two of microseconds.
+const LENGTHS: usize = 32;
 
 /// Statistics of a partition's holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,11 +27,31 @@ pub struct HoldTimes {
     pub longest: Duration,
     /// Holds longer than [`HoldTimes::LONG`].
     pub long: u64,
+    /// Holds by their length in microseconds: less than 1, 2, 4, 8, and so on.
+    pub counts: [u64; LENGTHS],
 }
 
 impl HoldTimes {
     /// A hold so long that waiting requests notice it.
     pub const LONG: Duration = Duration::from_millis(10);
+
+    /// The longest hold after `earlier`: exactly if it was the longest of all, otherwise twice as long at most.
+    pub fn longest_since(&self, earlier: &Self) -> Duration {
+        if self.longest > earlier.longest {
+            return self.longest;
+        }
+        let grown = self.counts.iter().zip(&earlier.counts).rposition(|(now, before)| now > before);
+        grown.map_or(Duration::ZERO, |length| Duration::from_micros(1 << length).min(self.longest))
+    }
+
+    /// Adds the holds of another partition.
+    #[must_use]
+    pub fn with(mut self, other: &Self) -> Self {
+        self.longest = self.longest.max(other.longest);
+        self.long += other.long;
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, other)| *count += other);
+        self
+    }
 }
 
 impl Holds {
@@ -36,11 +61,37 @@ impl Holds {
         if held > HoldTimes::LONG {
             self.long.fetch_add(1, Ordering::Relaxed);
         }
+        let length = held.as_micros().checked_ilog2().map_or(0, |power| power as usize + 1);
+        if let Some(count) = self.counts.get(length.min(LENGTHS - 1)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Statistics so far.
     pub fn times(&self) -> HoldTimes {
         let longest = Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed));
-        HoldTimes { longest, long: self.long.load(Ordering::Relaxed) }
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        HoldTimes { longest, long: self.long.load(Ordering::Relaxed), counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_of_a_period() {
+        let holds = Holds::default();
+        let add = |us| holds.add(Duration::from_micros(us));
+        let since = |earlier: &HoldTimes| holds.times().longest_since(earlier).as_micros();
+        add(70_000);
+        let loaded = holds.times();
+        assert_eq!((since(&HoldTimes::default()), since(&loaded)), (70_000, 0));
+        [0, 3, 900, 5].into_iter().for_each(add);
+        assert_eq!(since(&loaded), 1024);
+        let later = holds.times();
+        add(80_000);
+        assert_eq!((since(&loaded), since(&later)), (80_000, 80_000));
+        assert_eq!(holds.times().with(&later).counts.iter().sum::<u64>(), 6 + 5);
     }
 }

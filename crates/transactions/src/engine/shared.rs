@@ -14,7 +14,7 @@ use thermocline_types::{Class, Error, Result};
 
 use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Call, Ran, budget_of};
-use super::fetches::{Fetched, Fetches, RESTARTS_MAX, Reading, Waiting, next_restart};
+use super::fetches::{Fetched, Fetches, Reading, Waiting, next_restart};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped};
@@ -93,6 +93,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub part_bytes: usize,
     /// Rows that one step of CREATE INDEX or ADD COLUMN processes.
     pub build_rows: u32,
+    /// Times that a transaction is undone for evicted rows before it reads them where it runs.
+    pub restarts_max: u32,
     /// Why the engine has stopped.
     pub broken: Stopped,
     /// Number of transactions and statements that ran again because they needed a partition that they did not have.
@@ -289,6 +291,7 @@ impl<P: Program + ?Sized> Shared<P> {
         let inner = Arc::clone(&ticket);
         // The queues belong to the engine, and would keep it alive for ever.
         let (shared, clock, over) = (Arc::downgrade(self), self.clock.clone(), partitions.to_vec());
+        let restarts_max = self.restarts_max;
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
@@ -303,7 +306,7 @@ impl<P: Program + ?Sized> Shared<P> {
             }
             let begun = clock.now();
             let (of_call, given) = (&*program, &*arguments);
-            let waits = restarts < RESTARTS_MAX;
+            let waits = restarts < restarts_max;
             let call = Call { head, program: of_call, arguments: given, interrupt: interrupt.as_ref(), waits };
             let ran = executor::run_all(members, call, batch, Some(results));
             if let Some(interrupt) = &interrupt {

@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetches::{Fetch, Fetched, Followers, RESTARTS_MAX, Reading, Waiting, next_restart};
+use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_restart};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -424,7 +424,7 @@ impl<P: Program + ?Sized> Worker<P> {
         }
         let results = Some(&mut self.results);
         let begun = interrupt.is_some().then(|| self.shared.clock.now());
-        let waits = restarts < RESTARTS_MAX;
+        let waits = restarts < self.shared.restarts_max;
         let ran =
             self.executor.run_interruptible(&*program, &arguments, self.now, (interrupt.as_ref(), waits), results);
         if let (Some(begun), Some(interrupt)) = (begun, &interrupt) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Disk, SimulatedDisk};
+use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::types::{Value, ValueRef};
 
 /// Bytes of memory for rows.
@@ -20,6 +21,8 @@ pub fn open_on(disk: Arc<dyn Disk>, limit: u64) -> RowEngine {
         eviction: Some(BlockStoreSettings { segment_bytes: 1 << 20, ..Default::default() }),
         partitions: 2,
         seed: 1,
+        // They insert row after row; others test commits that wait.
+        log: LogSettings { synchronous_commit: false, ..LogSettings::default() },
         ..Settings::default()
     };
     RowEngine::open(disk, settings).unwrap()

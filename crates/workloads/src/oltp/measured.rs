@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use thermocline_transactions::database::Statistics;
+use thermocline_transactions::engine::HoldTimes;
 
 use super::Latencies;
 
@@ -44,7 +45,9 @@ pub struct EvictionCounts {
     pub waits: u64,
     /// Times that a partition waited for rows.
     pub blocking: u64,
-    /// The longest time for which eviction or returning rows held a partition, since the database was opened.
+    /// Times for which eviction or returning rows held a partition, since the database was opened.
+    pub held: HoldTimes,
+    /// The longest of them in the period, in microseconds; exact to a factor of two unless there was none so long before.
     pub held_us_max: u64,
 }
 
@@ -64,15 +67,15 @@ impl EvictionCounts {
             }
             counts.waits += partition.waits.waits_total;
             counts.blocking += partition.waits.blocking_total;
-            let held = u64::try_from(partition.held_by_eviction.longest.as_micros()).unwrap_or(u64::MAX);
-            counts.held_us_max = counts.held_us_max.max(held);
+            counts.held = counts.held.with(&partition.held_by_eviction);
         }
+        counts.held_us_max = micros(counts.held.longest);
         counts
     }
 
     /// What was counted after `earlier`.
     #[must_use]
-    pub const fn since(self, earlier: Self) -> Self {
+    pub fn since(self, earlier: Self) -> Self {
         Self {
             evicted_rows: self.evicted_rows - earlier.evicted_rows,
             returned_rows: self.returned_rows - earlier.returned_rows,
@@ -81,9 +84,14 @@ impl EvictionCounts {
             read_bytes: self.read_bytes - earlier.read_bytes,
             waits: self.waits - earlier.waits,
             blocking: self.blocking - earlier.blocking,
-            held_us_max: self.held_us_max,
+            held: self.held,
+            held_us_max: micros(self.held.longest_since(&earlier.held)),
         }
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A piece of the timed period.

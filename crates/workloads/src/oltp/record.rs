@@ -62,6 +62,8 @@ pub struct TransactionRecord {
     pub block_bytes: usize,
     /// What comes back with an evicted row: `tuple`, the row alone, or `block`.
     pub merge: &'static str,
+    /// How evicted rows are read.
+    pub fetching: &'static str,
     /// How evicted rows were chosen: `sampled` or `chain`.
     pub victims: &'static str,
     /// Share of the transactions that the chain follows.
@@ -110,7 +112,17 @@ impl TransactionRecord {
 // Not derived: benches of the row engine compile the types without `serde`.
 impl Serialize for EvictionCounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { evicted_rows, returned_rows, written_bytes, reads, read_bytes, waits, blocking, held_us_max } = self;
+        let Self {
+            evicted_rows,
+            returned_rows,
+            written_bytes,
+            reads,
+            read_bytes,
+            waits,
+            blocking,
+            held_us_max,
+            held: _,
+        } = self;
         let mut fields = serializer.serialize_struct("EvictionCounts", 8)?;
         fields.serialize_field("evicted_rows", evicted_rows)?;
         fields.serialize_field("returned_rows", returned_rows)?;

@@ -62,6 +62,11 @@ impl DirectRead {
     }
 }
 
+/// Whether a file is read without the page cache.
+pub(super) fn is_direct(path: &Path) -> bool {
+    open_direct(OpenOptions::new().read(true), path).is_ok()
+}
+
 fn is_unsupported(opened: &io::Result<File>) -> bool {
     matches!(opened, Err(error) if error.kind() == ErrorKind::InvalidInput)
 }

@@ -139,36 +139,48 @@ impl Table {
         self.evicted_from(TupleId(0)).filter(is_later).collect()
     }
 
+    /// Whether the last [search](Self::coldest) ended before it had found rows or looked at all: the next one may find
+    /// some.
+    pub(crate) fn is_searching(&self) -> bool {
+        self.is_searching
+    }
+
     /// Live rows to be evicted first, about `bytes` bytes of images together, among `looks_max` rows at most: those at
-    /// the cold end of the chain, or those that were not read since the last search passed them, in the order of that
-    /// search. The search looks at each row at most twice: a row that was read is returned only if all were.
+    /// the cold end of the chain, or those that were used no more often since they came into memory than searches have
+    /// passed them, in the order of the search. It looks at each row so often that it finds some even if all were used.
     pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Vec<TupleId> {
         if let Some(cold) = self.least_recent(bytes, looks_max) {
             return cold;
         }
         let mut cold = Vec::new();
-        self.accessed.reserve(self.id_bound(), &self.budget);
+        self.uses.reserve(self.id_bound(), &self.budget);
         if self.next_live(self.hand).is_none() {
             self.hand = TupleId(0);
         }
         let (start, mut found_bytes) = (self.hand, 0);
         let (mut is_behind_last, mut rounds) = (false, 0);
+        self.is_searching = true;
         for _ in 0..looks_max {
             if found_bytes >= bytes {
+                self.is_searching = false;
                 break;
             }
             let next = self.next_live(self.hand);
             is_behind_last |= next.is_none();
-            let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else { break };
+            let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else {
+                self.is_searching = false;
+                break;
+            };
             if is_behind_last && id >= start {
                 (is_behind_last, rounds) = (false, rounds + 1);
-                if rounds == 2 || !cold.is_empty() {
+                if rounds > UseCounts::MOST || !cold.is_empty() {
+                    self.is_searching = false;
                     break;
                 }
             }
             self.hand = TupleId(id.0 + 1);
             if let Some(Locator::Live(item)) = self.locators.get(id)
-                && !self.accessed.take(id)
+                && !self.uses.take(id)
                 && !self.pinned.contains(&id)
             {
                 found_bytes += item.len();
@@ -214,7 +226,7 @@ impl Table {
     ///
     /// # Errors
     /// If there is none with this id.
-    pub(crate) fn row_unread(&self, id: TupleId) -> Result<Row<'_>> {
+    pub fn row_unread(&self, id: TupleId) -> Result<Row<'_>> {
         Ok(Row::new(&self.layout, self.image(id)?))
     }
 
@@ -231,12 +243,15 @@ impl Table {
     /// # Errors
     /// If the row is not live.
     pub fn evict(&mut self, id: TupleId, place: BlockPlace) -> Result<()> {
-        let Place { item, .. } = self.place_of(id)?;
+        let Some(Locator::Live(item)) = self.locators.get(id).filter(|_| self.ids.contains(id)) else {
+            return Err(self.no_row(id));
+        };
         if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {
             building.evict(id, Row::new(&self.layout, image), &self.budget);
         }
         self.rows.free(item, &self.budget);
         self.recency.get_mut().leave(id);
+        self.uses.clear(id);
         self.locators.set(id, Locator::Evicted(place));
         self.evicted_ids.reserve(self.id_bound(), &self.budget);
         self.evicted_ids.set(id);
@@ -299,19 +314,20 @@ impl Table {
     /// Lets pinned rows go again.
     pub(crate) fn unpin(&mut self) {
         self.pinned.clear();
+        std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.clear(id));
     }
 
-    /// Makes an evicted row live again, with the image that its block has, and returns where it was. It counts as read,
-    /// and stays until its partition unpins it. In the chain it is the hottest, whether its transaction is sampled or
-    /// not (Anti-Caching 2013, section 3.4).
+    /// Makes an evicted row live again, with the image that its block has, and returns where it was. It stays until its
+    /// partition unpins it, and uses until then do not count (`UseCounts`). In the chain it is the hottest, whether
+    /// its transaction is sampled or not (Anti-Caching 2013, section 3.4).
     ///
     /// # Errors
     /// If the row is not evicted, there is no memory for it, or the image is none of this table.
     pub fn bring_back(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<BlockPlace> {
         let place = self.return_to_memory(id, image, growth)?;
-        self.accessed.set(id);
         self.recency.get_mut().add_hot(id);
         self.pinned.insert(id);
+        self.returned.push(id);
         Ok(place)
     }
 
@@ -363,7 +379,7 @@ impl Table {
 
     pub(super) fn leave_block(&mut self, id: TupleId) {
         self.evicted -= 1;
-        self.evicted_ids.take(id);
+        self.evicted_ids.clear(id);
     }
 }
 

@@ -63,7 +63,7 @@ impl Table {
     /// Notes that a row is read or written.
     #[inline]
     pub(super) fn note_access(&self, id: TupleId) {
-        self.accessed.set(id);
+        self.uses.add(id);
         if self.is_monitored {
             self.note_sampled(id);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
 use thermocline_pushdown::units::{format_size, parse_size, size_within};
-use thermocline_transactions::blocks::{BlockStoreSettings, Merge, SamplingRate, Victims};
+use thermocline_transactions::blocks::{BlockStoreSettings, Fetching, Merge, SamplingRate, Victims};
 use thermocline_transactions::database::{RowEngine, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::log::LogSettings;
@@ -59,11 +59,14 @@ pub struct EngineArgs {
     /// Bytes of rows in a block
     #[arg(long, default_value = "64KiB", value_parser = parse_block_size)]
     block_size: usize,
+    /// How a transaction gets evicted rows: it is undone and runs again later (asynchronous), or its partition waits
+    /// (blocking)
+    #[arg(long, default_value = "asynchronous")]
+    fetch: Fetching,
     /// What comes back with an evicted row: nothing else (tuple), or its block
     #[arg(long, default_value = "tuple")]
     merge: Merge,
-    /// Which rows are evicted first: those not read since a search passed them (sampled), or those used least recently
-    /// (chain)
+    /// Which rows are evicted first: those used least often lately (sampled), or those used least recently (chain)
     #[arg(long, default_value = "sampled")]
     victims: Victims,
     /// Share of the transactions whose reads and writes move rows in the chain, above 0 and up to 1
@@ -139,7 +142,8 @@ impl EngineArgs {
 
     fn blocks(&self) -> BlockStoreSettings {
         BlockStoreSettings {
-            block_bytes: self.block_size,
+            block_bytes: Some(self.block_size),
+            fetching: Some(self.fetch),
             merge: self.merge,
             victims: self.victims,
             chain_sampling: self.chain_sampling,
@@ -197,6 +201,7 @@ impl EngineArgs {
             data_bytes: database.memory_bytes(),
             evicts: log.0 && self.eviction.0,
             block_bytes: self.block_size,
+            fetching: self.fetch.name(),
             merge: self.merge.name(),
             victims: self.victims.name(),
             chain_sampling: self.chain_sampling.share(),
