@@ -10,7 +10,7 @@ use mysql::{Conn, LocalInfileHandler, Params, Row, Statement, Value as Sql};
 use thermocline_transactions::types::{Decimal, Value};
 
 use super::lines::OrderLines;
-use super::peer::{CHECK_INDEXES, LineLoader, RESTARTS_MAX, TpccPeer, too_many_restarts, unknown};
+use super::peer::{CHECK_INDEXES, LineLoader, RESTARTS_MAX, TpccPeer, definition, too_many_restarts, unknown};
 use crate::drive::{Caller, End, Executed};
 use crate::mariadb::MariaDb;
 use crate::oltp::Call;
@@ -44,18 +44,15 @@ const RAISED: &str = "45000";
 /// Errors after which the transaction runs again: a deadlock, and a lock that was waited for too long.
 const RESTARTED: [u16; 2] = [1213, 1205];
 
-/// HISTORY has no key, as in the standard, so that InnoDB appends to it.
-fn definition(table: &Table) -> String {
-    let columns = table.columns.replace(" TIMESTAMP", " DATETIME");
-    let key = if table.name == "history" { String::new() } else { format!(", PRIMARY KEY ({})", table.key) };
-    format!("CREATE TABLE {} ({columns}{key}) ENGINE = InnoDB", table.name)
+fn definition_of(table: &Table) -> String {
+    format!("{} ENGINE = InnoDB", definition(table).replace(" TIMESTAMP", " DATETIME"))
 }
 
 impl TpccPeer for MariaDb {
     fn define(&self) -> Result<(), Failure> {
         self.create()?;
         let mut connection = self.open()?;
-        let tables = DEFINITIONS.iter().map(definition);
+        let tables = DEFINITIONS.iter().map(definition_of);
         let others = INDEXES.into_iter().chain(PROCEDURES).map(str::to_owned);
         Ok(tables.chain(others).try_for_each(|sql| connection.query_drop(sql))?)
     }

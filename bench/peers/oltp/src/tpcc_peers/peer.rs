@@ -3,7 +3,7 @@
 use crate::drive::Caller;
 use crate::oltp::Call;
 use crate::peer::{Engine, Failure};
-use crate::tpcc::Queries;
+use crate::tpcc::{Queries, Table};
 
 /// A database under TPC-C.
 pub trait TpccPeer: Engine {
@@ -57,6 +57,12 @@ pub trait LineLoader: Send {
     /// # Errors
     /// If the server refuses one of them.
     fn load(&mut self, table: &str, rows: u64, lines: &[u8]) -> Result<(), Failure>;
+}
+
+/// The definition of a table in standard SQL. HISTORY has no key, as in the standard, so that it is only appended to.
+pub fn definition(table: &Table) -> String {
+    let key = if table.name == "history" { String::new() } else { format!(", PRIMARY KEY ({})", table.key) };
+    format!("CREATE TABLE {} ({}{key})", table.name, table.columns)
 }
 
 /// Indexes of HISTORY for the check. The conditions read it by warehouse; transactions only append to it.

@@ -9,12 +9,12 @@ use postgres::{Client, SimpleQueryMessage, Statement};
 use thermocline_transactions::types::{Decimal, Value};
 
 use super::lines::OrderLines;
-use super::peer::{CHECK_INDEXES, LineLoader, RESTARTS_MAX, TpccPeer, too_many_restarts, unknown};
+use super::peer::{CHECK_INDEXES, LineLoader, RESTARTS_MAX, TpccPeer, definition, too_many_restarts, unknown};
 use crate::drive::{Caller, End, Executed};
 use crate::oltp::Call;
 use crate::peer::Failure;
 use crate::postgresql::PostgreSql;
-use crate::tpcc::{Answer, DEFINITIONS, INDEXES, Queries, TABLES, Table};
+use crate::tpcc::{Answer, DEFINITIONS, INDEXES, Queries, TABLES};
 
 /// The five transactions, in the order of the workload's.
 const FUNCTIONS: [&str; 5] = [
@@ -35,12 +35,6 @@ const CALLS: [&str; 5] = [
 
 /// State of an error that a function raises on purpose.
 const RAISED: &str = "45000";
-
-/// HISTORY has no key, as in the standard.
-fn definition(table: &Table) -> String {
-    let key = if table.name == "history" { String::new() } else { format!(", PRIMARY KEY ({})", table.key) };
-    format!("CREATE TABLE {} ({}{key})", table.name, table.columns)
-}
 
 impl TpccPeer for PostgreSql {
     fn define(&self) -> Result<(), Failure> {
