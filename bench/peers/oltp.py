@@ -1,10 +1,12 @@
-"""Runs YCSB on Thermocline and on other databases with the same rows, keys, mixes and bytes of memory.
+"""Runs YCSB or TPC-C on Thermocline and on other databases with the same rows, calls and bytes of memory.
 
     python3 bench/peers/oltp.py --peers thermocline,mariadb,mariadb-memcached,postgresql --rows 4000000 \\
         --memory-limit 1GiB --mix 100/0,90/10,50/50 --skew 0.5,1.0,1.5 --seconds 60 --out target/peers/ycsb
+    python3 bench/peers/oltp.py --workload tpcc --peers thermocline,mariadb --warehouses 4,16 \\
+        --memory-limit 1GiB --seconds 60 --out target/peers/tpcc
 
-Writes OUT/PEER.jsonl, one JSON object per mix and skew as `thermocline bench ycsb --json` does, and prints the table of
-oltp_report.py.
+Writes OUT/PEER.jsonl, one JSON object per mix and skew as `thermocline bench ycsb --json` does, or per number of
+warehouses as `thermocline bench tpcc --json` does, and prints the table of oltp_report.py.
 """
 
 import argparse
@@ -42,6 +44,11 @@ EMBEDDED = {"rocksdb", "rocksdb-row-cache"}
 
 PEERS = [THERMOCLINE, *SERVERS]
 
+# Peers with procedures of TPC-C.
+TPCC_PEERS = [THERMOCLINE, "mariadb", "postgresql"]
+
+WORKLOADS = ["ycsb", "tpcc"]
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -49,19 +56,22 @@ ROOT = Path(__file__).resolve().parents[2]
 class OltpSetting:
     """Everything that the peers of a run share."""
 
+    workload: str
     rows: int
     memory_limit: int
     mix: str
     skew: str
+    warehouses: list[int]
+    """Of TPC-C, each with a database of its own."""
     seconds: float
     warm_up: float
     connections: int
     """Connections of a peer other than Thermocline, each with one call in flight."""
     seconds_max: int
-    """Longest time of a peer, its load included."""
+    """Longest time of a peer with one database, its load included."""
     thermocline: Path
     extra: list[str]
-    """More arguments of `thermocline bench ycsb`."""
+    """More arguments of `thermocline bench`."""
     work: Path
     out: Path
     client: Path = Path()
@@ -76,21 +86,24 @@ class OltpSetting:
 
     def description(self):
         """What all records of a folder have in common."""
-        return {
-            "rows": self.rows,
+        own = {
+            "ycsb": {"rows": self.rows, "mix": self.mix, "skew": self.skew},
+            "tpcc": {"workload": "tpcc", "warehouses": self.warehouses},
+        }
+        return own[self.workload] | {
             "memory_limit_bytes": self.memory_limit,
-            "mix": self.mix,
-            "skew": self.skew,
             "seconds": self.seconds,
             "warm_up": self.warm_up,
             "connections": self.connections,
             "thermocline_arguments": " ".join(self.extra),
         }
 
-    def load(self):
-        """Arguments that `thermocline bench ycsb` and oltp-peer have in common."""
-        arguments = ["--rows", self.rows, "--mix", self.mix, "--skew", self.skew]
-        return arguments + ["--seconds", self.seconds, "--warm-up", self.warm_up]
+    def loads(self):
+        """Arguments that `thermocline bench` and oltp-peer have in common, for one database after the other."""
+        measured = ["--seconds", self.seconds, "--warm-up", self.warm_up]
+        if self.workload == "ycsb":
+            return [["--rows", self.rows, "--mix", self.mix, "--skew", self.skew, *measured]]
+        return [["--warehouses", count, *measured] for count in self.warehouses]
 
 
 peers = choices(PEERS, "peer ")
@@ -105,6 +118,11 @@ def memory(text):
     return int(found[1]) * (1024 if found[3] else 1000) ** " kmg".index(found[2] or " ")
 
 
+def warehouses(text):
+    """Numbers of warehouses, comma separated."""
+    return list(dict.fromkeys(positive(part.strip()) for part in text.split(",")))
+
+
 def seconds(text):
     try:
         value = float(text)
@@ -115,32 +133,41 @@ def seconds(text):
     return value
 
 
-def arguments():
+def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     say = parser.add_argument
-    say("--peers", type=peers, default=[THERMOCLINE, "mariadb"], help=f"comma separated: {', '.join(PEERS)}")
-    say("--rows", type=positive, default=1_000_000)
+    say("--workload", choices=WORKLOADS, default="ycsb")
+    say("--peers", type=peers, default=[THERMOCLINE, "mariadb"],
+        help=f"comma separated: {', '.join(PEERS)}; of TPC-C: {', '.join(TPCC_PEERS)}")
+    say("--rows", type=positive, default=1_000_000, help="of YCSB")
     say("--memory-limit", type=memory, default="1GiB", metavar="SIZE", help="of each peer, such as 512MiB")
-    say("--mix", default="100/0,90/10,50/50", help="percentages of reads and updates, comma separated")
-    say("--skew", default="0.5,1.0,1.5", help="exponents of the Zipf distribution of keys, comma separated")
-    say("--seconds", type=seconds, default=10.0, help="measured seconds of each mix and skew")
+    say("--mix", default="100/0,90/10,50/50", help="percentages of YCSB's reads and updates, comma separated")
+    say("--skew", default="0.5,1.0,1.5", help="exponents of the Zipf distribution of YCSB's keys, comma separated")
+    say("--warehouses", type=warehouses, default=[4], help="of TPC-C, comma separated; each has a database of its own")
+    say("--seconds", type=seconds, default=10.0, help="measured seconds of each mix and skew, or number of warehouses")
     say("--warm-up", type=seconds, default=2.0, help="unmeasured seconds before them")
     say("--connections", type=positive, default=32, help="of each peer other than Thermocline")
     say("--out", type=Path, required=True, metavar="DIR", help="for the records; created if missing")
     say("--work", type=Path, default=ROOT / "target" / "peers-work", metavar="DIR",
         help="for the client, kept between runs, and for databases, which are removed")
     say("--thermocline", type=Path, default=ROOT / "target" / "release" / "thermocline", metavar="PATH")
-    say("--thermocline-arguments", default="", metavar="ARGUMENTS", help="more arguments of thermocline bench ycsb")
-    say("--timeout", type=positive, default=7200, metavar="SECONDS", help="longest time of a peer, with its load")
-    return parser.parse_args()
+    say("--thermocline-arguments", default="", metavar="ARGUMENTS", help="more arguments of thermocline bench")
+    say("--timeout", type=positive, default=7200, metavar="SECONDS",
+        help="longest time of a peer with one database, with its load")
+    given = parser.parse_args(words)
+    if given.workload == "tpcc" and (others := [name for name in given.peers if name not in TPCC_PEERS]):
+        parser.error(f"TPC-C has no procedures for {', '.join(others)}; there are {', '.join(TPCC_PEERS)}")
+    return given
 
 
 def setting_of(given):
     return OltpSetting(
+        workload=given.workload,
         rows=given.rows,
         memory_limit=given.memory_limit,
         mix=given.mix,
         skew=given.skew,
+        warehouses=given.warehouses,
         seconds=given.seconds,
         warm_up=given.warm_up,
         connections=given.connections,
@@ -169,23 +196,28 @@ def finish(setting, name, command):
 def run_thermocline(setting):
     """Records of the bench, and what run.json has about it."""
     version = call([setting.thermocline, "--version"]).strip()
-    with oltp_servers.folder_of(setting.scratch, THERMOCLINE) as folder:
-        command = [setting.thermocline, "bench", "ycsb", *setting.load(), "--memory-limit", setting.memory_limit]
-        command += ["--directory", folder, *setting.extra]
-        if "--partitions" not in setting.extra:
-            command += ["--partitions", 1]
-        records = finish(setting, THERMOCLINE, command)
+    records = []
+    for load in setting.loads():
+        with oltp_servers.folder_of(setting.scratch, THERMOCLINE) as folder:
+            command = [setting.thermocline, "bench", setting.workload, *load, "--memory-limit", setting.memory_limit]
+            command += ["--directory", folder, *setting.extra]
+            if "--partitions" not in setting.extra:
+                command += ["--partitions", 1]
+            records += finish(setting, THERMOCLINE, command)
     return records, {"engine": version}
 
 
 def run_peer(setting, name):
-    """Records of a server's run, and what run.json has about it."""
-    with SERVERS[name](setting, setting.memory_limit) as server:
-        command = [setting.client, "--peer", name, "--load", *setting.load(), "--connections", setting.connections]
-        command += ["--memory-limit-bytes", setting.memory_limit, *server.arguments]
-        if server.process:
-            command += ["--server", server.process]
-        records = finish(setting, name, command)
+    """Records of a server's runs, and what run.json has about it."""
+    records = []
+    for load in setting.loads():
+        with SERVERS[name](setting, setting.memory_limit) as server:
+            command = [setting.client, "--workload", setting.workload, "--peer", name, "--load", *load]
+            command += ["--connections", setting.connections, "--memory-limit-bytes", setting.memory_limit]
+            command += server.arguments
+            if server.process:
+                command += ["--server", server.process]
+            records += finish(setting, name, command)
     for record in records:
         record["page_cache_bounded"] = server.has_bounded_page_cache
     return records, {"engine": records[0]["engine"], "page_cache_bounded": server.has_bounded_page_cache}

@@ -6,7 +6,7 @@ Reads every *.jsonl of the folders: those of oltp.py and oltp_sweep.py, and of `
 Writes the figures that the records have points for:
 
     figure-6.svg    YCSB: transactions a second over skew, by system; a panel for each mix and size of the data
-    figure-7.svg    TPC-C: transactions a second over time, by memory limit
+    figure-7.svg    TPC-C: transactions a second over time, by system and memory limit
     figure-7b.svg   TPC-C: transactions a second over data for each byte of memory, by system
     figure-8.svg    tuple merge and block merge over skew, by size of blocks
     figure-9a.svg   transactions a second over the size of blocks, by skew
@@ -155,10 +155,12 @@ SECONDS = Axis("time (s)")
 def tpcc_over_time(records):
     points = []
     for record in records:
-        if record["workload"] == "tpcc" and record["system"] == OURS:
+        if record["workload"] == "tpcc":
             panel = f"{record['warehouses']} warehouses"
-            limit = f"memory {size(record['memory_limit_bytes'])}" if record["evicts"] else "without eviction"
-            points += [Point(panel, limit, at, rate) for at, rate in timeline(record)[0]]
+            is_limited = record["system"] != OURS or record["evicts"]
+            limit = f"memory {size(record['memory_limit_bytes'])}" if is_limited else "without eviction"
+            series = limit if record["system"] == OURS else f"{record['system']}, {limit}"
+            points += [Point(panel, series, at, rate) for at, rate in timeline(record)[0]]
     return lines("TPC-C over time", "the data grows", SECONDS, RATE, points, marks=False)
 
 

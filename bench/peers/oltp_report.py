@@ -1,9 +1,12 @@
 """Prints the table of one or more folders of oltp.py: transactions a second, and Thermocline's over each peer's.
 
-Two more columns are Thermocline's: reads of blocks over the fewest misses that the distribution of keys allows with
-the memory limit (misses.py), and bytes read for each row that came back.
+Two more columns of YCSB are Thermocline's: reads of blocks over the fewest misses that the distribution of keys allows
+with the memory limit (misses.py), and bytes read for each row that came back. Folders of TPC-C that differ only in
+memory and warehouses make one table, of New-Orders a second; if they have several memory limits, it also has each
+one's share of what the same engine does with the largest.
 
     python3 bench/peers/oltp_report.py target/peers/ycsb
+    python3 bench/peers/oltp_report.py target/peers/tpcc-*
 """
 
 import argparse
@@ -31,11 +34,17 @@ def size(count):
     return f"{count} bytes"
 
 
+def is_tpcc(setting):
+    return setting.get("workload") == "tpcc"
+
+
 def title(setting):
     extra = setting["thermocline_arguments"]
+    what = "TPC-C, "
+    if not is_tpcc(setting):
+        what = f"YCSB, {setting['rows']:,} rows of 1 KB, {size(setting['memory_limit_bytes'])} of memory, "
     return (
-        f"YCSB, {setting['rows']:,} rows of 1 KB, {size(setting['memory_limit_bytes'])} of memory, "
-        f"{setting['connections']} connections of each peer, {setting['seconds']:g} s"
+        f"{what}{setting['connections']} connections of each peer, {setting['seconds']:g} s"
         f"{extra and f', {OURS} with {extra}'}"
     )
 
@@ -67,11 +76,17 @@ def reads(records):
     return cells
 
 
-def table(peers):
-    """Lines of a table with a row for each mix and skew; peers whose page cache is not bounded have a star."""
-    rates = {name: by_point(records) for name, records in peers.items()}
+def shown_names(peers):
+    """Names by peer, with a star if its page cache is not bounded; and lines that explain the star."""
     stars = {name for name, records in peers.items() if not all(r.get("page_cache_bounded", True) for r in records)}
-    shown = {name: f"{name} \\*" if name in stars else name for name in rates}
+    shown = {name: f"{name} \\*" if name in stars else name for name in peers}
+    return shown, ["", "\\* The system's page cache, which it reads through, is not bounded."] if stars else []
+
+
+def table(peers):
+    """Lines of a table of YCSB with a row for each mix and skew."""
+    rates = {name: by_point(records) for name, records in peers.items()}
+    shown, note = shown_names(peers)
     others = [name for name in rates if name != OURS and OURS in rates]
     heads = ["mix", "skew", *shown.values(), *(f"{OURS} / {name}" for name in others)]
     of_blocks = reads(peers.get(OURS, []))
@@ -84,16 +99,50 @@ def table(peers):
         cells += [ratio(rates[OURS].get(point), rates[name].get(point)) for name in others]
         cells += of_blocks.get(point, ["-", "-"]) if of_blocks else []
         lines.append("| " + " | ".join(cells) + " |")
-    if stars:
-        lines += ["", "\\* The system's page cache, which it reads through, is not bounded."]
-    return lines
+    return lines + note
+
+
+def tpcc_table(peers):
+    """Lines of a table of TPC-C with a row for each number of warehouses and memory limit: New-Orders a second."""
+    rates = {}
+    for name, records in peers.items():
+        of_peer = rates[name] = {}
+        for record in records:
+            of_peer.setdefault((record["warehouses"], record["memory_limit_bytes"]), record["new_orders_per_s"])
+    points = sorted({point for of_peer in rates.values() for point in of_peer})
+    largest = max((memory for _, memory in points), default=0)
+    has_spare = any(memory < largest for _, memory in points)
+    shown, note = shown_names(peers)
+    others = [name for name in rates if name != OURS and OURS in rates]
+    heads = ["warehouses", "memory", *shown.values(), *(f"{OURS} / {name}" for name in others)]
+    heads += [f"{name} / with {size(largest)}" for name in rates] if has_spare else []
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---:|" * len(heads)]
+    for point in points:
+        count, memory = point
+        cells = [f"{count:,}", size(memory)]
+        cells += [f"{of_peer[point]:,.0f}" if point in of_peer else "-" for of_peer in rates.values()]
+        cells += [ratio(rates[OURS].get(point), rates[name].get(point)) for name in others]
+        if has_spare:
+            cells += [ratio(of_peer.get(point), of_peer.get((count, largest))) for of_peer in rates.values()]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines + note
 
 
 def print_report(folders):
+    # Records by the title of their table.
+    tables = {}
     for folder in folders:
         run, peers = read(folder)
-        print(f"\n{title(run['setting'])}: transactions a second\n")
-        print("\n".join(table(peers)))
+        if is_tpcc(run["setting"]):
+            of_table = tables.setdefault(title(run["setting"]), {})
+            for name, records in peers.items():
+                of_table.setdefault(name, []).extend(records)
+        else:
+            print(f"\n{title(run['setting'])}: transactions a second\n")
+            print("\n".join(table(peers)))
+    for name, peers in tables.items():
+        print(f"\n{name}: New-Orders a second\n")
+        print("\n".join(tpcc_table(dict(sorted(peers.items(), key=lambda peer: peer[0] != OURS)))))
 
 
 def main():

@@ -26,7 +26,7 @@ import report
 import run
 import svg
 from batch import Batch, Query
-from common import Failure, Setting
+from common import Failure, Setting, open_folder
 from driver import driver
 from processes import call
 from results import Results, same
@@ -136,6 +136,42 @@ class OltpTest(unittest.TestCase):
         with self.assertRaises(argparse.ArgumentTypeError):
             oltp.peers("mysql")
 
+    def arguments(self, *words):
+        return oltp.arguments([*words, "--out", "out"])
+
+    def test_a_workload_has_its_own_loads(self):
+        given = self.arguments("--rows", "7", "--mix", "100/0", "--skew", "0.5", "--seconds", "3")
+        measured = ["--seconds", 3.0, "--warm-up", 2.0]
+        setting = oltp.setting_of(given)
+        self.assertEqual(setting.loads(), [["--rows", 7, "--mix", "100/0", "--skew", "0.5", *measured]])
+        self.assertNotIn("workload", setting.description())
+        given = self.arguments("--workload", "tpcc", "--warehouses", "4, 16,4", "--seconds", "3")
+        setting = oltp.setting_of(given)
+        self.assertEqual(setting.loads(), [["--warehouses", 4, *measured], ["--warehouses", 16, *measured]])
+        self.assertEqual(setting.description()["warehouses"], [4, 16])
+        self.assertNotIn("rows", setting.description())
+        for wrong in ("", "0", "4,-1", "all"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                oltp.warehouses(wrong)
+
+    def test_tpcc_has_procedures_for_some_peers(self):
+        self.assertLessEqual(set(oltp.TPCC_PEERS), set(oltp.PEERS))
+        self.arguments("--workload", "tpcc", "--peers", "thermocline,mariadb,postgresql")
+        said = io.StringIO()
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(said):
+            self.arguments("--workload", "tpcc", "--peers", "thermocline,mariadb-memcached,rocksdb")
+        self.assertIn("no procedures for mariadb-memcached, rocksdb", said.getvalue())
+
+    def test_a_folder_has_one_workload(self):
+        settings = [oltp.setting_of(self.arguments("--workload", workload)) for workload in oltp.WORKLOADS]
+        for first, second in (settings, settings[::-1]):
+            with tempfile.TemporaryDirectory() as folder:
+                path, run_before = open_folder(Path(folder), first.description())
+                path.write_text(json.dumps(run_before))
+                open_folder(Path(folder), first.description())
+                with self.assertRaisesRegex(Failure, "another setting"):
+                    open_folder(Path(folder), second.description())
+
     def record(self, rate, mix="50/50", skew=0.99, **others):
         return {"mix": mix, "skew": skew, "transactions_per_s": rate} | others
 
@@ -161,6 +197,47 @@ class OltpTest(unittest.TestCase):
                 "| 0/100 | 0 | - | 99 | - |",
             ],
         )
+
+    def tpcc_record(self, rate, warehouses=4, memory=1 << 30):
+        return {"warehouses": warehouses, "memory_limit_bytes": memory, "new_orders_per_s": rate}
+
+    def test_a_row_for_each_number_of_warehouses(self):
+        peers = {
+            "thermocline": [self.tpcc_record(9000.4, 16), self.tpcc_record(10_000)],
+            "mariadb": [self.tpcc_record(1000), self.tpcc_record(99, 64)],
+        }
+        self.assertEqual(
+            oltp_report.tpcc_table(peers),
+            [
+                "| warehouses | memory | thermocline | mariadb | thermocline / mariadb |",
+                "|---:|---:|---:|---:|---:|",
+                "| 4 | 1 GiB | 10,000 | 1,000 | 10.0 |",
+                "| 16 | 1 GiB | 9,000 | - | - |",
+                "| 64 | 1 GiB | - | 99 | - |",
+            ],
+        )
+
+    def test_folders_of_tpcc_make_one_table_of_memory_limits(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folders = []
+            for memory, rates in (("1GiB", (9000, 500)), ("8GiB", (10_000, 1000))):
+                folder = Path(parent) / memory
+                folders.append(folder)
+                words = ["--workload", "tpcc", "--memory-limit", memory]
+                path, record = open_folder(folder, oltp.setting_of(self.arguments(*words)).description())
+                record["peers"] = {"mariadb": {}, "thermocline": {}}
+                path.write_text(json.dumps(record))
+                for name, rate in zip(("thermocline", "mariadb"), rates):
+                    line = json.dumps(self.tpcc_record(rate, memory=oltp.memory(memory)))
+                    (folder / f"{name}.jsonl").write_text(f"{line}\n")
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                oltp_report.print_report(folders)
+        heads = "thermocline / mariadb | thermocline / with 8 GiB | mariadb / with 8 GiB |"
+        self.assertIn(f"| warehouses | memory | thermocline | mariadb | {heads}\n", output.getvalue())
+        self.assertIn("| 4 | 1 GiB | 9,000 | 500 | 18.0 | 0.90 | 0.50 |\n", output.getvalue())
+        self.assertIn("| 4 | 8 GiB | 10,000 | 1,000 | 10.0 | 1.00 | 1.00 |\n", output.getvalue())
+        self.assertEqual(output.getvalue().count("New-Orders a second"), 1)
 
     def test_without_thermocline_there_are_no_ratios(self):
         [heads, *_] = oltp_report.table({"mariadb": [self.record(1)], "postgresql": [self.record(2)]})
@@ -357,6 +434,17 @@ class FiguresTest(unittest.TestCase):
         }.items():
             for word in words:
                 self.assertIn(word, drawn[name], name)
+
+    def test_tpcc_over_time_has_all_systems(self):
+        tpcc = {"workload": "tpcc", "mix": "remote", "skew": None, "rows": None, "warehouses": 4}
+        records = [
+            ycsb_record(**tpcc),
+            ycsb_record(**tpcc, evicts=False),
+            ycsb_record(**tpcc, engine="mariadb 10.11", evicts=False, memory_limit_bytes=1 << 30),
+        ]
+        drawn = self.draw(records)["figure-7"]
+        for word in ("4 warehouses", "without eviction", "mariadb, memory 1 GiB"):
+            self.assertIn(word, drawn)
 
     def test_what_does_not_vary_has_no_figure(self):
         self.assertEqual(set(self.draw([ycsb_record()])), {"figure-12", "misses"})

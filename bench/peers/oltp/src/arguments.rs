@@ -5,12 +5,17 @@ use crate::mariadb::MariaDb;
 use crate::memcached::Cached;
 use crate::peer::{Address, Failure, Peer};
 use crate::postgresql::PostgreSql;
+use crate::tpcc::Scale;
+use crate::tpcc_peers::TpccPeer;
 use crate::ycsb::Mix;
 
-/// YCSB over connections to another database.
+/// YCSB or TPC-C over connections to another database.
 #[derive(Debug, clap::Parser)]
 #[command(version)]
 pub struct Arguments {
+    /// Workload
+    #[arg(long, default_value = "ycsb")]
+    pub workload: Workload,
     /// Database under test
     #[arg(long)]
     pub peer: PeerName,
@@ -26,16 +31,16 @@ pub struct Arguments {
     /// User of the database
     #[arg(long, default_value = "root")]
     pub user: String,
-    /// Database that has the table; created in MariaDB if missing
-    #[arg(long, default_value = "ycsb")]
-    pub database: String,
+    /// Database that has the tables; created in MariaDB if missing [default: the workload's name]
+    #[arg(long)]
+    pub database: Option<String>,
     /// Unix socket of memcached, for mariadb-memcached
     #[arg(long, value_name = "PATH")]
     pub memcached_socket: Option<PathBuf>,
     /// TCP port of memcached on 127.0.0.1
     #[arg(long)]
     pub memcached_port: Option<u16>,
-    /// Rows of the table
+    /// Rows of YCSB's table
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub rows: u64,
     /// Percentages of reads and updates, such as 90/10, or the core workloads A, B, C; comma separated
@@ -47,6 +52,12 @@ pub struct Arguments {
     /// Make hot keys neighbours instead of spreading them over the table
     #[arg(long)]
     pub unscrambled: bool,
+    /// Warehouses of TPC-C
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub warehouses: u32,
+    /// Load a hundredth of the rows of each warehouse
+    #[arg(long)]
+    pub reduced: bool,
     /// Measured seconds of each run
     #[arg(long, default_value_t = 10.0, value_parser = parse_seconds)]
     pub seconds: f64,
@@ -56,7 +67,7 @@ pub struct Arguments {
     /// Connections, each with a thread and one call in flight
     #[arg(long, default_value_t = 32, value_parser = parse_connections)]
     pub connections: usize,
-    /// Create the table, insert its rows and fill memcached first
+    /// Create the tables, insert their rows and fill memcached first
     #[arg(long)]
     pub load: bool,
     /// Memory limit of the servers in bytes, for the records; that of RocksDB itself
@@ -68,6 +79,25 @@ pub struct Arguments {
     /// Write one JSON object per run to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// A workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Workload {
+    /// Point reads and updates over skewed keys.
+    Ycsb,
+    /// The five transactions of TPC-C, and its consistency conditions after them.
+    Tpcc,
+}
+
+impl Workload {
+    /// Its name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ycsb => "ycsb",
+            Self::Tpcc => "tpcc",
+        }
+    }
 }
 
 /// A database that this program has a client of.
@@ -96,23 +126,43 @@ impl Arguments {
     /// # Errors
     /// If an address is missing.
     pub fn peer(&self) -> Result<Box<dyn Peer>, Failure> {
-        let database = || Address::new(self.socket.clone(), self.port).ok_or("--socket or --port is missing");
-        let mariadb = || Ok::<_, Failure>(MariaDb::new(&database()?, &self.user, &self.database));
         match self.peer {
-            PeerName::MariaDb => Ok(Box::new(mariadb()?)),
+            PeerName::MariaDb => Ok(Box::new(self.mariadb()?)),
             PeerName::MariaDbMemcached => {
                 let memcached = Address::new(self.memcached_socket.clone(), self.memcached_port);
                 let memcached = memcached.ok_or("--memcached-socket or --memcached-port is missing")?;
-                Ok(Box::new(Cached::new(mariadb()?, memcached)))
+                Ok(Box::new(Cached::new(self.mariadb()?, memcached)))
             }
-            PeerName::PostgreSql => {
-                let socket = self.socket.clone();
-                Ok(Box::new(PostgreSql::new(socket, self.port, &self.user, &self.database)))
-            }
+            PeerName::PostgreSql => Ok(Box::new(self.postgresql())),
             PeerName::RocksDb | PeerName::RocksDbRowCache => {
                 self.embedded(self.directory.as_deref().ok_or("--directory is missing")?)
             }
         }
+    }
+
+    /// The database under test, for TPC-C.
+    ///
+    /// # Errors
+    /// If an address is missing, or it has no procedures.
+    pub fn tpcc_peer(&self) -> Result<Box<dyn TpccPeer>, Failure> {
+        match self.peer {
+            PeerName::MariaDb => Ok(Box::new(self.mariadb()?)),
+            PeerName::PostgreSql => Ok(Box::new(self.postgresql())),
+            _ => Err("TPC-C has procedures for mariadb and postgresql only".into()),
+        }
+    }
+
+    fn database(&self) -> &str {
+        self.database.as_deref().unwrap_or(self.workload.name())
+    }
+
+    fn mariadb(&self) -> Result<MariaDb, Failure> {
+        let address = Address::new(self.socket.clone(), self.port).ok_or("--socket or --port is missing")?;
+        Ok(MariaDb::new(&address, &self.user, self.database()))
+    }
+
+    fn postgresql(&self) -> PostgreSql {
+        PostgreSql::new(self.socket.clone(), self.port, &self.user, self.database())
     }
 
     #[cfg(feature = "rocksdb")]
@@ -129,6 +179,11 @@ impl Arguments {
     /// Whether the database is in this process.
     pub fn is_embedded(&self) -> bool {
         matches!(self.peer, PeerName::RocksDb | PeerName::RocksDbRowCache)
+    }
+
+    /// Size of TPC-C's data.
+    pub const fn scale(&self) -> Scale {
+        if self.reduced { Scale::reduced(self.warehouses) } else { Scale::standard(self.warehouses) }
     }
 
     /// Time that is not counted.

@@ -1,8 +1,9 @@
-//! Clients of other databases for YCSB: the rows, keys and mixes of `thermocline bench ycsb`, one call at a time on
-//! each of many connections.
+//! Clients of other databases for YCSB and TPC-C: the rows and calls of `thermocline bench ycsb` and `bench tpcc`, one
+//! call at a time on each of many connections.
 //!
 //! ```text
 //! YcsbCalls --Call--> drive: one thread a connection --Connection--> MariaDB, PostgreSQL, memcached, RocksDB
+//! Terminal  --Call-->   |                            --procedure---> MariaDB, PostgreSQL
 //!                       |
 //!                       +--> Measured --> TransactionRecord, a line of JSON
 //! ```
@@ -19,6 +20,7 @@ mod postgresql;
 mod record;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod tpcc_peers;
 
 #[allow(
     dead_code,
@@ -41,7 +43,7 @@ mod oltp {
     pub use inserts::Inserts;
     pub use language::Language;
     pub use latencies::Latencies;
-    pub use measured::{Measured, Tally};
+    pub use measured::{Measured, Moment, Tally};
     pub use record::TransactionRecord;
     pub use resident::Resident;
     pub use scan::Scan;
@@ -51,23 +53,35 @@ mod oltp {
 #[path = "../../../../crates/workloads/src/ycsb/mod.rs"]
 mod ycsb;
 
+#[allow(dead_code, unused_imports, reason = "clients need a part of these files")]
+#[path = "../../../../crates/workloads/src/tpcc/mod.rs"]
+mod tpcc;
+
 use std::process::ExitCode;
 
 use clap::Parser;
 use thermocline_transactions::random::Random;
 
-use arguments::Arguments;
-use drive::drive;
+use arguments::{Arguments, Workload};
+use drive::{Client, RowCaller, drive};
 use oltp::{Calls, Language};
 use peer::Failure;
-use record::{Records, record};
+use record::{Records, ycsb_record};
 use ycsb::{KeyChooser, Skew, YcsbCalls};
+
+/// Procedures of a client of YCSB in SQL: one that reads, one for each field that updates it.
+const YCSB_PROCEDURES: usize = ycsb::FIELDS + 1;
 
 /// Seed that no client has: theirs are their numbers.
 const SEED_OF_PRELOAD: u64 = u64::MAX;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    let run = match arguments.workload {
+        Workload::Ycsb => ycsb_run,
+        Workload::Tpcc => tpcc_peers::run,
+    };
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -77,7 +91,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs every mix at every skew over one table.
-fn run(arguments: &Arguments) -> Result<(), Failure> {
+fn ycsb_run(arguments: &Arguments) -> Result<(), Failure> {
     let peer = arguments.peer()?;
     if arguments.load {
         load::load(&*peer, arguments.rows, arguments.connections)?;
@@ -89,16 +103,20 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         peer.preload(arguments.rows, &mut || keys.draw(&mut random))?;
     }
     let engine = peer.engine()?;
-    let mut records = Records::new(arguments.json.as_deref())?;
+    let mut records = Records::new(arguments)?;
     for mix in &arguments.mix {
         for exponent in &arguments.skew {
             let skew = Skew { exponent: *exponent, scrambled: !arguments.unscrambled };
             // The seeds of `thermocline bench ycsb`. In SQL, a call's procedure is the number of its statement.
             let calls = |number| YcsbCalls::new((arguments.rows, ycsb::FIELD_BYTES), skew, *mix, Language::Sql, number);
-            let clients = (0..arguments.connections as u64).map(|number| Box::new(calls(number)) as Box<dyn Calls>);
+            let client = |number| {
+                let caller = RowCaller::new(peer.connect()?);
+                Ok::<Client, Failure>((Box::new(calls(number)) as Box<dyn Calls>, Box::new(caller)))
+            };
+            let clients = (0..arguments.connections as u64).map(client).collect::<Result<Vec<_>, _>>()?;
             let data_bytes = peer.data_bytes()?;
-            let driven = drive(&*peer, clients.collect(), arguments.warm_up(), arguments.timed())?;
-            records.put(&record(arguments, &engine, *mix, skew, data_bytes, &driven))?;
+            let driven = drive(clients, YCSB_PROCEDURES, arguments.warm_up(), arguments.timed())?;
+            records.put(&ycsb_record(arguments, &engine, (*mix, skew), data_bytes, &driven))?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use mysql::{Conn, OptsBuilder, Params, Row, Statement, Value as Sql};
 use thermocline_transactions::types::Value;
 
 use crate::peer::{
-    Address, Connection, Failure, Loader, Origin, Peer, insert, missing, no_field, select, table, update,
+    Address, Connection, Engine, Failure, Loader, Origin, Peer, insert, missing, no_field, select, table, update,
 };
 use crate::ycsb::{FIELD_BYTES, FIELDS, TABLE};
 
@@ -32,25 +32,60 @@ impl MariaDb {
         Self { options, database: database.to_owned() }
     }
 
-    fn open(&self) -> Result<Conn, Failure> {
+    /// Creates the database if it is missing.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn create(&self) -> Result<(), Failure> {
+        let mut connection = Conn::new(self.options.clone())?;
+        // A byte a character, as all of its letters need in the other engines.
+        let characters = "CHARACTER SET latin1 COLLATE latin1_bin";
+        Ok(connection.query_drop(format!("CREATE DATABASE IF NOT EXISTS {} {characters}", self.database))?)
+    }
+
+    /// Waits until all pages of these tables are written.
+    ///
+    /// # Errors
+    /// If the server cannot write them.
+    pub fn write_out(&self, tables: &[&str]) -> Result<(), Failure> {
+        let mut connection = self.open()?;
+        connection.query_drop(format!("FLUSH TABLES {} FOR EXPORT", tables.join(", ")))?;
+        Ok(connection.query_drop("UNLOCK TABLES")?)
+    }
+
+    /// Bytes of a table's file. `information_schema.tables` has estimates.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn file_bytes(&self, table: &str) -> Result<u64, Failure> {
+        let name = format!("{}/{table}", self.database);
+        let file = "SELECT file_size FROM information_schema.innodb_sys_tablespaces WHERE name = ?";
+        let bytes = self.open()?.exec_first(file, (name,))?;
+        bytes.ok_or_else(|| format!("there is no table {table}").into())
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn open(&self) -> Result<Conn, Failure> {
         Ok(Conn::new(self.options.clone().db_name(Some(&self.database)))?)
     }
 }
 
-impl Peer for MariaDb {
+impl Engine for MariaDb {
     fn engine(&self) -> Result<String, Failure> {
         let version: Option<String> = self.open()?.query_first("SELECT VERSION()")?;
         // Without the suffixes of a distribution.
         let version = version.unwrap_or_default();
         Ok(format!("mariadb {}", version.split('-').next().unwrap_or_default()))
     }
+}
 
+impl Peer for MariaDb {
     fn define(&self) -> Result<(), Failure> {
-        let mut connection = Conn::new(self.options.clone())?;
-        connection.query_drop(format!("CREATE DATABASE IF NOT EXISTS {}", self.database))?;
-        // A byte a character, as all of its letters need in the other engines.
-        let end = " ENGINE = InnoDB CHARACTER SET latin1 COLLATE latin1_bin";
-        Ok(self.open()?.query_drop(table(&format!("VARCHAR({FIELD_BYTES})"), end))?)
+        self.create()?;
+        Ok(self.open()?.query_drop(table(&format!("VARCHAR({FIELD_BYTES})"), " ENGINE = InnoDB"))?)
     }
 
     fn loader(&self) -> Result<Box<dyn Loader>, Failure> {
@@ -58,19 +93,11 @@ impl Peer for MariaDb {
     }
 
     fn settle(&self) -> Result<(), Failure> {
-        let mut connection = self.open()?;
-        // Waits until all of the table's pages are written.
-        connection.query_drop(format!("FLUSH TABLES {TABLE} FOR EXPORT"))?;
-        Ok(connection.query_drop("UNLOCK TABLES")?)
+        self.write_out(&[TABLE])
     }
 
     fn data_bytes(&self) -> Result<u64, Failure> {
-        let mut connection = self.open()?;
-        let name = format!("{}/{TABLE}", self.database);
-        // The table's file. information_schema.tables has estimates.
-        let file = "SELECT file_size FROM information_schema.innodb_sys_tablespaces WHERE name = ?";
-        let bytes = connection.exec_first(file, (name,))?;
-        bytes.ok_or_else(|| format!("there is no table {TABLE}").into())
+        self.file_bytes(TABLE)
     }
 
     fn connect(&self) -> Result<Box<dyn Connection>, Failure> {

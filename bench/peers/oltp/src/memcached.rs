@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use thermocline_transactions::types::Value;
 
 use crate::mariadb::MariaDb;
-use crate::peer::{Address, Connection, Failure, Loader, Origin, Peer};
+use crate::peer::{Address, Connection, Engine, Failure, Loader, Origin, Peer};
 use crate::ycsb::{FIELD_BYTES, FIELDS, row};
 
 /// Bytes of a row's entry: its fields.
@@ -35,12 +35,14 @@ impl Cached {
     }
 }
 
-impl Peer for Cached {
+impl Engine for Cached {
     fn engine(&self) -> Result<String, Failure> {
         let version = Memcached::open(&self.address)?.version()?;
         Ok(format!("{} memcached {version}", self.database.engine()?))
     }
+}
 
+impl Peer for Cached {
     fn define(&self) -> Result<(), Failure> {
         self.database.define()
     }

@@ -1,4 +1,4 @@
-//! What a database under test offers: a table, and connections that read and update it.
+//! What a database under YCSB offers: a table, and connections that read and update it.
 
 use std::path::PathBuf;
 
@@ -25,14 +25,17 @@ impl Address {
     }
 }
 
-/// A database under test.
-pub trait Peer: Sync {
+/// A server, or a library in its place.
+pub trait Engine: Sync {
     /// Name and version, as in `mariadb 10.11.6`.
     ///
     /// # Errors
     /// If the server does not answer.
     fn engine(&self) -> Result<String, Failure>;
+}
 
+/// A database under YCSB.
+pub trait Peer: Engine {
     /// Creates the table.
     ///
     /// # Errors

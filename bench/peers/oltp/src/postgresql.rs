@@ -6,7 +6,9 @@ use postgres::types::ToSql;
 use postgres::{Client, Config, NoTls, Statement};
 use thermocline_transactions::types::Value;
 
-use crate::peer::{Connection, Failure, Loader, Origin, Peer, insert, missing, no_field, select, table, update};
+use crate::peer::{
+    Connection, Engine, Failure, Loader, Origin, Peer, insert, missing, no_field, select, table, update,
+};
 use crate::ycsb::{FIELD_BYTES, FIELDS, TABLE};
 
 /// A server.
@@ -30,19 +32,25 @@ impl PostgreSql {
         Self { config }
     }
 
-    fn open(&self) -> Result<Client, Failure> {
+    /// A new connection.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn open(&self) -> Result<Client, Failure> {
         Ok(self.config.connect(NoTls)?)
     }
 }
 
-impl Peer for PostgreSql {
+impl Engine for PostgreSql {
     fn engine(&self) -> Result<String, Failure> {
         let row = self.open()?.query_one("SHOW server_version", &[])?;
         let version: &str = row.try_get(0)?;
         // Without the suffix of a distribution.
         Ok(format!("postgresql {}", version.split_whitespace().next().unwrap_or_default()))
     }
+}
 
+impl Peer for PostgreSql {
     fn define(&self) -> Result<(), Failure> {
         Ok(self.open()?.batch_execute(&table(&format!("VARCHAR({FIELD_BYTES})"), ""))?)
     }

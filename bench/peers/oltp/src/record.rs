@@ -1,12 +1,11 @@
-//! Lines of JSON, with the fields of `thermocline bench ycsb --json`.
+//! Lines of JSON, with the fields of `thermocline bench ycsb --json` and `bench tpcc --json`.
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
 
 use serde::Serialize;
 
-use crate::arguments::{Arguments, PeerName};
+use crate::arguments::{Arguments, PeerName, Workload};
 use crate::drive::Driven;
 use crate::oltp::TransactionRecord;
 use crate::peer::Failure;
@@ -22,20 +21,47 @@ pub struct PeerRecord {
     cache_hits_share: Option<f64>,
 }
 
-/// The record of a run.
-pub fn record(
+/// The record of a run of YCSB.
+pub fn ycsb_record(
     arguments: &Arguments,
     engine: &str,
-    mix: Mix,
-    skew: Skew,
+    (mix, skew): (Mix, Skew),
     data_bytes: u64,
     driven: &Driven,
 ) -> PeerRecord {
+    let has_cache = arguments.peer == PeerName::MariaDbMemcached && driven.reads > 0;
     let record = TransactionRecord {
-        workload: "ycsb",
-        engine: engine.to_owned(),
         mix: mix.to_string(),
         skew: Some(skew.exponent),
+        rows: Some(arguments.rows),
+        row_bytes: Some(row_bytes(FIELD_BYTES)),
+        scrambled: Some(skew.scrambled),
+        ..record(arguments, engine, data_bytes, driven)
+    };
+    PeerRecord { record, cache_hits_share: has_cache.then(|| driven.hits as f64 / driven.reads as f64) }
+}
+
+/// The record of a run of TPC-C, with other warehouses in the transactions as the standard says.
+pub fn tpcc_record(arguments: &Arguments, engine: &str, data_bytes: u64, driven: &Driven) -> PeerRecord {
+    let measured = &driven.measured;
+    let new_orders = measured.tallies.first().map(|tally| measured.per_second(tally.committed));
+    let record = TransactionRecord {
+        mix: "remote".to_owned(),
+        warehouses: Some(arguments.warehouses),
+        remote: Some(true),
+        new_orders_per_s: new_orders,
+        ..record(arguments, engine, data_bytes, driven)
+    };
+    PeerRecord { record, cache_hits_share: None }
+}
+
+/// What records of all workloads have.
+fn record(arguments: &Arguments, engine: &str, data_bytes: u64, driven: &Driven) -> TransactionRecord {
+    let own = [std::process::id()];
+    let processes = if arguments.is_embedded() { own.as_slice() } else { &arguments.server };
+    let record = TransactionRecord {
+        workload: arguments.workload.name(),
+        engine: engine.to_owned(),
         data_bytes,
         memory_limit_bytes: arguments.memory_limit_bytes,
         procedures: if arguments.is_embedded() { "rust" } else { "sql" }.to_owned(),
@@ -43,18 +69,9 @@ pub fn record(
         synchronous_commit: true,
         clients: arguments.connections,
         in_flight: 1,
-        rows: Some(arguments.rows),
-        row_bytes: Some(row_bytes(FIELD_BYTES)),
-        scrambled: Some(skew.scrambled),
         ..TransactionRecord::default()
     };
-    let own = [std::process::id()];
-    let processes = if arguments.is_embedded() { own.as_slice() } else { &arguments.server };
-    let has_cache = arguments.peer == PeerName::MariaDbMemcached && driven.reads > 0;
-    PeerRecord {
-        record: TransactionRecord { rss_max_bytes: resident(processes), ..record.with(&driven.measured) },
-        cache_hits_share: has_cache.then(|| driven.hits as f64 / driven.reads as f64),
-    }
+    TransactionRecord { rss_max_bytes: resident(processes), ..record.with(&driven.measured) }
 }
 
 /// Maximum resident memory of these processes since their start; `None` if the system does not report it.
@@ -74,13 +91,17 @@ pub struct Records {
 }
 
 impl Records {
-    /// Writes to this file, if there is one.
+    /// Writes to the file of the arguments, if there is one.
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn new(path: Option<&Path>) -> Result<Self, Failure> {
-        println!("{:<8}{:>6}{:>12}{:>10}{:>10}{:>10}{:>8}", "mix", "skew", "tx/s", "p50 us", "p99 us", "p99.9", "hits");
-        Ok(Self { file: path.map(File::create).transpose()? })
+    pub fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let own = match arguments.workload {
+            Workload::Ycsb => ["mix", "skew", "hits"],
+            Workload::Tpcc => ["warehouses", "NewOrd/s", "restarts"],
+        };
+        println!("{}", line(own.map(str::to_owned), ["tx/s", "p50 us", "p99 us", "p99.9"].map(str::to_owned)));
+        Ok(Self { file: arguments.json.as_ref().map(File::create).transpose()? })
     }
 
     /// Writes and prints a record.
@@ -94,16 +115,29 @@ impl Records {
             file.write_all(&line)?;
         }
         let PeerRecord { record, cache_hits_share } = record;
-        println!(
-            "{:<8}{:>6}{:>12.0}{:>10.0}{:>10.0}{:>10.0}{:>8}",
-            record.mix,
-            record.skew.unwrap_or_default(),
-            record.transactions_per_s,
-            record.p50_us,
-            record.p99_us,
-            record.p999_us,
-            cache_hits_share.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}")),
-        );
+        let own = match record.warehouses {
+            None => [
+                record.mix.clone(),
+                or_dash(record.skew.map(|skew| skew.to_string())),
+                or_dash(cache_hits_share.map(|share| format!("{share:.2}"))),
+            ],
+            Some(warehouses) => [
+                warehouses.to_string(),
+                or_dash(record.new_orders_per_s.map(|rate| format!("{rate:.0}"))),
+                record.restarts.to_string(),
+            ],
+        };
+        let rates = [record.transactions_per_s, record.p50_us, record.p99_us, record.p999_us];
+        println!("{}", line(own, rates.map(|rate| format!("{rate:.0}"))));
         Ok(())
     }
+}
+
+/// A line of the table: two cells of the workload's own, those of all, and the third of its own.
+fn line([first, second, last]: [String; 3], [rate, p50, p99, p999]: [String; 4]) -> String {
+    format!("{first:<10}{second:>10}{rate:>12}{p50:>10}{p99:>10}{p999:>10}{last:>10}")
+}
+
+fn or_dash(cell: Option<String>) -> String {
+    cell.unwrap_or_else(|| "-".to_owned())
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, DataBlockIndexType, Options, WriteBatch, WriteOptions};
 use thermocline_transactions::types::Value;
 
-use crate::peer::{Connection, Failure, Loader, Origin, Peer, missing, no_field};
+use crate::peer::{Connection, Engine, Failure, Loader, Origin, Peer, missing, no_field};
 use crate::ycsb::{FIELD_BYTES, FIELDS};
 
 /// Bits of a Bloom filter per row.
@@ -103,7 +103,7 @@ impl Store {
     }
 }
 
-impl Peer for RocksDb {
+impl Engine for RocksDb {
     /// The library's version is in the file of its options.
     fn engine(&self) -> Result<String, Failure> {
         for entry in std::fs::read_dir(&self.directory)? {
@@ -116,7 +116,9 @@ impl Peer for RocksDb {
         }
         Err(format!("{} has no options of RocksDB", self.directory.display()).into())
     }
+}
 
+impl Peer for RocksDb {
     fn define(&self) -> Result<(), Failure> {
         Ok(())
     }

@@ -26,7 +26,8 @@ pub struct TransactionRecord {
     pub transactions_per_s: f64,
     /// Transactions that rolled themselves back.
     pub aborts: u64,
-    /// Transactions that ran again because they needed a partition that they did not have.
+    /// Transactions that ran again because they needed a partition that they did not have; in other databases, because
+    /// of a deadlock.
     pub restarts: u64,
     pub p50_us: f64,
     pub p99_us: f64,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
-use thermocline_transactions::Result;
+use thermocline_transactions::Error;
 use thermocline_transactions::database::RowSession;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
@@ -45,19 +46,67 @@ impl fmt::Display for Violation {
     }
 }
 
+/// A database that the conditions are checked on.
+pub trait Queries {
+    /// Error of a query.
+    type Error: From<Error>;
+
+    /// The answer to a query with the parameters `$1`, `$2`, ...; each occurs once, in this order.
+    ///
+    /// # Errors
+    /// If the query fails.
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer, Self::Error>;
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Names of columns.
+    pub columns: Vec<String>,
+    /// Values by row.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Queries for RowSession {
+    type Error = Error;
+
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer, Error> {
+        let result = self.execute(sql, parameters)?;
+        let columns = result.columns.iter().map(|column| column.name.to_string()).collect();
+        Ok(Answer { columns, rows: result.rows.iter().map(|row| row.map(ValueRef::to_value).collect()).collect() })
+    }
+}
+
 /// Checks conditions, warehouse by warehouse, and returns all violations. It takes several statements, between which
 /// nothing else may write.
 ///
 /// # Errors
 /// If a query fails.
-pub fn violations(session: &mut RowSession, scale: Scale, conditions: &[Condition]) -> Result<Vec<Violation>> {
+pub fn violations<Q: Queries + ?Sized>(
+    queries: &mut Q,
+    scale: Scale,
+    conditions: &[Condition],
+) -> Result<Vec<Violation>, Q::Error> {
+    violations_of(queries, scale, 1..=scale.warehouses, conditions)
+}
+
+/// [`violations`] of some warehouses.
+///
+/// # Errors
+/// If a query fails.
+pub fn violations_of<Q: Queries + ?Sized>(
+    queries: &mut Q,
+    scale: Scale,
+    warehouses: RangeInclusive<u32>,
+    conditions: &[Condition],
+) -> Result<Vec<Violation>, Q::Error> {
     let mut found = Vec::new();
     for condition in conditions {
         for check in condition.checks() {
-            for warehouse in 1..=i64::from(scale.warehouses) {
+            for warehouse in warehouses.clone().map(i64::from) {
                 let broken = match check {
-                    Check::Breaks(query, extent) => breaks(session, scale, query, *extent, warehouse)?,
-                    Check::Agree { left, right } => disagree(session, left, right, warehouse)?,
+                    Check::Breaks(query, extent) => breaks(queries, scale, query, *extent, warehouse)?,
+                    Check::Agree { left, right } => disagree(queries, left, right, warehouse)?,
                 };
                 let place = |what| Violation { condition: *condition, what: format!("warehouse {warehouse}, {what}") };
                 found.extend(broken.into_iter().map(place));
@@ -67,17 +116,23 @@ pub fn violations(session: &mut RowSession, scale: Scale, conditions: &[Conditio
     Ok(found)
 }
 
-fn breaks(session: &mut RowSession, scale: Scale, query: &str, extent: Extent, warehouse: i64) -> Result<Vec<String>> {
+fn breaks<Q: Queries + ?Sized>(
+    queries: &mut Q,
+    scale: Scale,
+    query: &str,
+    extent: Extent,
+    warehouse: i64,
+) -> Result<Vec<String>, Q::Error> {
     let mut found = Vec::new();
     for district in 1..=i64::from(DISTRICTS) {
         let mut parameters = vec![Value::Int(warehouse), Value::Int(district)];
         if extent == Extent::DistrictAsLoaded {
             parameters.push(Value::Int(i64::from(scale.first_undelivered()) - 1));
         }
-        let answer = session.execute(query, &parameters)?;
-        for row in answer.rows.iter() {
+        let answer = queries.query(query, &parameters)?;
+        for row in &answer.rows {
             let values = answer.columns.iter().zip(row);
-            let values: Vec<String> = values.map(|(column, value)| format!("{} = {value}", column.name)).collect();
+            let values: Vec<String> = values.map(|(column, value)| format!("{column} = {value}")).collect();
             found.push(format!("district {district}: {}", values.join(", ")));
         }
     }
@@ -87,8 +142,13 @@ fn breaks(session: &mut RowSession, scale: Scale, query: &str, extent: Extent, w
 /// Numbers by key, without zeros.
 type Sums = BTreeMap<Vec<Value>, Decimal>;
 
-fn disagree(session: &mut RowSession, left: &[&str], right: &[&str], warehouse: i64) -> Result<Vec<String>> {
-    let (left, mut right) = (sums(session, left, warehouse)?, sums(session, right, warehouse)?);
+fn disagree<Q: Queries + ?Sized>(
+    queries: &mut Q,
+    left: &[&str],
+    right: &[&str],
+    warehouse: i64,
+) -> Result<Vec<String>, Q::Error> {
+    let (left, mut right) = (sums(queries, left, warehouse)?, sums(queries, right, warehouse)?);
     let mut pairs: Vec<_> = left.into_iter().map(|(key, sum)| (right.remove(&key), sum, key)).collect();
     pairs.extend(right.into_iter().map(|(key, sum)| (Some(sum), Decimal::ZERO, key)));
     let differ = pairs.into_iter().filter_map(|(right, left, key)| {
@@ -99,18 +159,15 @@ fn disagree(session: &mut RowSession, left: &[&str], right: &[&str], warehouse: 
     Ok(differ.collect())
 }
 
-fn sums(session: &mut RowSession, queries: &[&str], warehouse: i64) -> Result<Sums> {
+fn sums<Q: Queries + ?Sized>(queries: &mut Q, of: &[&str], warehouse: i64) -> Result<Sums, Q::Error> {
     let mut sums = Sums::new();
-    for query in queries {
-        let rows = session.execute(query, &[Value::Int(warehouse)])?.rows;
-        let last = rows.width().saturating_sub(1);
-        for row in 0..rows.len() {
-            let number = match rows.value(row, last) {
-                ValueRef::Decimal(number) => number,
-                ValueRef::Int(number) => number.into(),
-                other => return Err(unexpected(format_args!("{other} where a number should be"))),
+    for query in of {
+        for mut key in queries.query(query, &[Value::Int(warehouse)])?.rows {
+            let number = match key.pop() {
+                Some(Value::Decimal(number)) => number,
+                Some(Value::Int(number)) => number.into(),
+                other => return Err(unexpected(format_args!("{other:?} where a number should be")).into()),
             };
-            let key = rows.row(row).take(last).map(ValueRef::to_value).collect();
             let sum = sums.entry(key).or_insert(Decimal::ZERO);
             *sum = sum.plus(number)?;
         }
