@@ -100,6 +100,15 @@ impl<'c, 's> Context<'c, 's> {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// Whether a procedure may go on after a step that needs evicted rows, to find out which others need some; see
+    /// [`Environment::seeks_more`].
+    pub(super) fn seeks_more(&mut self) -> bool {
+        if self.failed == Some(Error::Evicted) {
+            self.failed = None;
+        }
+        self.environment.seeks_more()
+    }
+
     fn call_inside(&mut self, procedure: &str, arguments: &[Value]) -> Result<StatementResult> {
         if self.depth >= CALLS_DEEP_MAX {
             let message = format!("procedures call each other more than {CALLS_DEEP_MAX} deep");

@@ -73,7 +73,7 @@ impl SqlProcedure {
             };
             match result {
                 Ok(done) => last = done,
-                Err(Error::Evicted) if context.environment().seeks_more() => is_short = true,
+                Err(Error::Evicted) if context.seeks_more() => is_short = true,
                 // It may be one of the rows that are missing.
                 Err(_) if is_short => break,
                 Err(error) => return Err(error.in_procedure(name, step.line)),

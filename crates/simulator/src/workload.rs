@@ -666,7 +666,7 @@ impl Plans {
         match random.below(40) {
             0 => asks.push(Ask::Many),
             1 | 2 => asks.push(Ask::Abort),
-            3 => asks.push(Ask::Grow(1, 20 * BLOB_BYTES)),
+            3 => asks.push(Ask::Grow(1, 20 * BLOB_BYTES + 2)),
             _ => {}
         }
         asks

@@ -170,8 +170,8 @@ fn a_procedure_waits_for_the_rows_of_all_its_statements() {
     let database = RowEngine::open(Arc::new(disk), settings).unwrap();
     let mut session = database.session();
     fill(&mut session, "t", 30_000);
-    let body = "UPDATE t SET v = 'changed' WHERE k = a AND v <> ''; DELETE FROM t WHERE k = b AND v <> ''; \
-                INSERT INTO t VALUES (b, 'new'); CALL length_of(c)";
+    let body = "UPDATE t SET v = 'changed' WHERE k = a AND v <> ''; CALL length_of(c); \
+                DELETE FROM t WHERE k = b AND v <> ''; INSERT INTO t VALUES (b, 'new'); CALL length_of(c)";
     let length = "SELECT length(v) FROM t WHERE k = c";
     run(&mut session, &format!("CREATE PROCEDURE length_of(c BIGINT) LANGUAGE sql AS $$ {length} $$"), &[]);
     run(&mut session, &format!("CREATE PROCEDURE p(a BIGINT, b BIGINT, c BIGINT) LANGUAGE sql AS $$ {body} $$"), &[]);
@@ -218,6 +218,8 @@ fn changes_by_keys_read_no_evicted_rows() {
     assert_eq!(run(&mut session, many, &[]).affected, 3);
     model.extend([400, 402, 404].map(|k| (k, Value::Text("many".into()))));
     assert_eq!(session.execute("CALL fails(500)", &[]).unwrap_err().sqlstate(), "22012");
+    // Values of rows that do not exist are not computed, whether others are evicted or not.
+    assert_eq!(run(&mut session, "UPDATE t SET v = 1 / $1 WHERE k = -1", &[Value::Int(0)]).affected, 0);
     for end in ["ROLLBACK", "COMMIT"] {
         run(&mut session, "BEGIN", &[]);
         for k in 600..610 {

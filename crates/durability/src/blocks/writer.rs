@@ -139,15 +139,10 @@ impl SegmentWrites {
         true
     }
 
+    /// As many blocks as had their turn: if it were fewer, some would wait without one.
     fn take_waiting(&self, blocks: usize) -> Vec<Arc<PendingBlock>> {
         let mut waiting = self.waiting.lock();
-        let mut bytes = 0;
-        let fit = waiting.iter().take(blocks).take_while(|block| {
-            let is_first = bytes == 0;
-            bytes += block.bytes.len();
-            is_first || bytes <= TOGETHER_BYTES
-        });
-        let count = fit.count();
+        let count = blocks.min(waiting.len());
         waiting.drain(..count).collect()
     }
 
@@ -156,7 +151,7 @@ impl SegmentWrites {
     /// # Errors
     /// If it, or an earlier part, may be lost in a crash.
     pub fn sync(&self) -> Result<(u64, u32)> {
-        while self.write_some(usize::MAX, true) {}
+        while self.write_some(1, true) {}
         let mut written = self.file.lock();
         self.sync_written(&mut written)?;
         Ok((written.bytes, written.checksum))

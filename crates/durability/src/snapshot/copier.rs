@@ -357,6 +357,10 @@ impl PreImages for Watcher {
     fn changed(&mut self, change: Change<'_>) -> bool {
         let Some(state) = self.state.upgrade() else { return false };
         let state = &mut *state.lock();
+        if change.unread.is_some() {
+            state.fail(Error::internal("an unread row has changed while rows are copied"));
+            return false;
+        }
         let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else {
             return !state.tables.is_empty();
         };

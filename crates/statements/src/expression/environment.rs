@@ -87,8 +87,10 @@ impl Environment {
         self.missing.get() > 0
     }
 
-    /// Whether a further statement may look for evicted rows that it needs, after one that has ended without some.
+    /// Whether a further statement may look for evicted rows that it needs, after one that has ended without some. None
+    /// of them completes.
     pub fn seeks_more(&self) -> bool {
+        self.missing.set(self.missing.get().max(1));
         self.missing.get() < MISSING_MAX
     }
 

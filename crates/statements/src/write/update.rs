@@ -133,16 +133,21 @@ impl Update {
         if let Some(outcome) = &mut outcome
             && self.in_place
             && self.step.is_point()
-            && !is_unread
         {
             let frame = Frame::new(parameters, environment);
-            let found = self.step.find_point(partition.table(self.step.table.id)?, &frame)?;
-            let change = |id| self.change_in_place(partition, transaction, environment, parameters, id, outcome);
-            return found.map_or(Ok(()), change);
+            let table = partition.table(self.step.table.id)?;
+            let Some(id) = self.step.find_point(table, &frame)? else { return Ok(()) };
+            if !is_unread || table.block_place(id).is_none() {
+                return self.change_in_place(partition, transaction, environment, parameters, id, outcome);
+            }
         }
         let mut memory = environment.structure("rows to change");
         let found = matching(&self.step, partition, environment, parameters, &mut memory, is_unread)?;
         environment.next_row();
+        if found.ids.is_empty() {
+            // Values that cannot be computed fail for rows alone, so that it does not matter in which way these are found.
+            return Ok(());
+        }
         let frame = Frame::new(parameters, environment);
         // Values that are the same for all rows, which may borrow from the parameters.
         let mut fixed: OfRow<Option<Evaluated<'_>>> = OfRow::new();

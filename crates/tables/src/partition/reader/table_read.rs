@@ -172,6 +172,9 @@ impl TableRead {
         if !self.wants(&change) || !self.unread.mark(change.id) {
             return;
         }
+        if change.unread.is_some() {
+            return self.fail(Error::internal("an unread row has changed while its table is read"));
+        }
         if let (Some(before), Some(sink)) = (change.before, &mut self.sink)
             && let Err(error) = sink.row(Row::new(layout, before))
         {

@@ -416,7 +416,8 @@ impl Table {
     /// which an index holds.
     ///
     /// # Errors
-    /// If it is not evicted, there is no memory for it, or the transaction has too many changes.
+    /// If it is not evicted, or the transaction has too many changes. [`Error::Evicted`] if there is no memory for it: where
+    /// nothing else can go, it comes back nevertheless.
     pub fn update_unread(
         &mut self,
         id: TupleId,
@@ -446,7 +447,11 @@ impl Table {
             Err(_) => undo.forget_last(),
         }
         self.scratch.image = image;
-        stored.map(drop)
+        match stored {
+            Ok(_) => Ok(()),
+            Err(Error::OutOfMemory(_)) => Err(self.want(id)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes back that an evicted row was removed or replaced unread. Does not ask the budget.
