@@ -183,3 +183,45 @@ fn the_chain_gives_up_what_was_used_least_recently() {
     assert_eq!(evict(&mut session), 0);
     session.check();
 }
+
+/// Rows that each have one transaction long after they were inserted, as the orders of TPC-C have, beside those of a
+/// smaller table that all transactions use: what waits stays, and what is done goes.
+#[test]
+fn rows_of_a_queue_stay_until_they_are_taken() {
+    const WAITING: i64 = 2000;
+    let mut session = session(Some(BlockStoreSettings::default()), 1);
+    session.run("CREATE TABLE queue (k BIGINT PRIMARY KEY, done BOOLEAN NOT NULL, v TEXT NOT NULL)").unwrap();
+    session.run("CREATE TABLE hot (k BIGINT PRIMARY KEY, n BIGINT NOT NULL, v TEXT NOT NULL)").unwrap();
+    let prepared = |session: &RowSession, sql: &str| Prepared::new(&session.schema, sql).unwrap();
+    let put = prepared(&session, "INSERT INTO queue VALUES ($1, false, repeat('x', 80))");
+    let look = prepared(&session, "SELECT done FROM queue WHERE k = $1");
+    let take = prepared(&session, "UPDATE queue SET done = true WHERE k = $1");
+    let read = prepared(&session, "SELECT n FROM hot WHERE k = $1");
+    let write = prepared(&session, "UPDATE hot SET n = n + 1 WHERE k = $1");
+    for k in 0..1000 {
+        let insert = prepared(&session, "INSERT INTO hot VALUES ($1, 0, repeat('y', 300))");
+        run(&mut session, &insert, &[Value::Int(k)]).unwrap();
+    }
+    let live_bytes = |session: &RowSession| -> usize {
+        session.members[0].partition.tables().zip([100, 320]).map(|(table, bytes)| table.live_rows() * bytes).sum()
+    };
+    let hot_bytes = live_bytes(&session);
+    let mut rng = StdRng::seed_from_u64(3);
+    for k in 0..30_000 {
+        run(&mut session, &put, &[Value::Int(k)]).unwrap();
+        for statement in [&look, &take].into_iter().filter(|_| k >= WAITING) {
+            run(&mut session, statement, &[Value::Int(k - WAITING)]).unwrap();
+        }
+        let hot = Value::Int(rng.random_range(0..1000));
+        for statement in [&read, &write] {
+            run(&mut session, statement, std::slice::from_ref(&hot)).unwrap();
+        }
+        // Memory for three times as many rows as wait.
+        while live_bytes(&session) > hot_bytes + 6000 * 100 {
+            assert!(session.members[0].partition.evict(4096, usize::MAX).unwrap() > 0);
+        }
+    }
+    let totals: Vec<_> = session.members[0].partition.tables().map(|table| table.eviction_totals()).collect();
+    let [(done, of_queue), (_, of_hot)] = totals[..] else { panic!("{totals:?}") };
+    assert!(done > 20_000 && of_queue < 30 && of_hot < 1000, "{totals:?}");
+}

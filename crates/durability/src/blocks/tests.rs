@@ -52,7 +52,7 @@ impl Run {
 
     /// Evicts cold rows of about `bytes` bytes.
     fn evict(&mut self, bytes: usize) -> Result<usize> {
-        let cold = self.table.coldest(bytes, 10_000);
+        let cold = self.table.coldest(bytes, 10_000).cold;
         let mut block = self.store.begin(self.table.definition().id)?;
         let number = block.number();
         let mut places = Vec::new();

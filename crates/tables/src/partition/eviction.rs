@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
-use super::turns::Candidate;
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
     BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
-    RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Unread, Victims,
+    RowReader, Table, TableBlocks, TupleId, Unread,
 };
 
 /// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
@@ -115,22 +114,6 @@ impl Partition {
         self.blocks = Some(blocks);
     }
 
-    /// Sets the policy that chooses rows to be evicted, before there are tables. The chain follows transactions that
-    /// are sampled at this rate; under the other policy, accesses of tables are counted in one transaction of a hundred.
-    pub fn set_victims(&mut self, victims: Victims, rate: SamplingRate) {
-        let rate = if victims == Victims::Chain { rate } else { SamplingRate::default() };
-        self.victims = victims;
-        self.sampler = Sampler::new(rate, self.seed ^ u64::from(self.id().0) << 48);
-    }
-
-    /// Begins or ends to note which rows transactions use.
-    #[cold]
-    pub(super) fn switch_sampling(&mut self) {
-        self.is_sampling = !self.is_sampling;
-        let Self { tables, is_sampling, .. } = self;
-        tables.iter_mut().flatten().for_each(|table| table.set_monitored(*is_sampling));
-    }
-
     /// The blocks of its evicted rows; `None` if none can be evicted.
     pub fn blocks(&self) -> Option<&dyn Blocks> {
         self.blocks.as_deref()
@@ -145,53 +128,6 @@ impl Partition {
     fn blocks_of(&self, bytes: usize) -> usize {
         let block = self.blocks.as_ref().map_or(bytes, |blocks| blocks.block_bytes());
         (bytes / block.max(1)).max(1)
-    }
-
-    fn evict_block(&mut self, looks_max: usize) -> Result<usize> {
-        let bytes = self.blocks.as_ref().map_or(0, |blocks| blocks.block_bytes());
-        self.evict(bytes, looks_max)
-    }
-
-    /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
-    /// be evicted now. Between transactions only.
-    ///
-    /// Tables take turns by their bytes in memory, their accesses and the rows that they needed again. At most `looks_max`
-    /// rows of each are looked at; 0 rows also if a table has not been searched whole by then, whose turn goes on.
-    ///
-    /// # Errors
-    /// If the block cannot be written: no row has left memory then.
-    pub fn evict(&mut self, bytes: usize, looks_max: usize) -> Result<usize> {
-        let budget = Arc::clone(self.budget());
-        let Self { tables, blocks, turns, .. } = self;
-        let Some(blocks) = blocks else { return Ok(0) };
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for table in tables.iter_mut().flatten().filter(|table| table.is_evictable()) {
-            let (accesses, id) = (table.take_accesses(), table.definition().id);
-            let candidate = turns.candidate(id, accesses, table.row_bytes(), table.needed_totals());
-            if table.live_rows() > 0 {
-                candidates.push(candidate);
-            }
-        }
-        turns.sort(&mut candidates);
-        let mut rest = &*candidates;
-        while let Some((Candidate { table, .. }, behind)) = rest.split_first() {
-            let Some(table) = tables.get_mut(table.0 as usize).and_then(Option::as_mut) else { break };
-            let cold = table.coldest(bytes, looks_max);
-            if !cold.is_empty() {
-                let evicted = evict_rows(table, blocks.as_mut(), &cold);
-                budget.note_eviction(&evicted);
-                if evicted.is_ok() {
-                    turns.evicted(rest);
-                }
-                return evicted.map(|()| cold.len());
-            }
-            if table.is_searching() {
-                // It has cold rows, which the next search may reach: others would pay for its turn with warmer ones.
-                return Ok(0);
-            }
-            rest = behind;
-        }
-        Ok(0)
     }
 
     /// Brings back the rows that a transaction has needed since the last call, evicting others where memory is full.
@@ -385,10 +321,14 @@ impl Partition {
         if self.compact(rows) {
             return Ok(true);
         }
-        if self.blocks.is_none() || self.budget().pressure() == 0 {
+        if self.blocks.is_none() {
             return Ok(false);
         }
-        Ok(self.evict_block(LOOKS_MAX)? > 0 || self.tables().any(Table::is_searching))
+        self.count_in_time();
+        if self.budget().pressure() == 0 {
+            return Ok(false);
+        }
+        Ok(self.evict_block(LOOKS_MAX)? > 0 || self.is_searching())
     }
 
     /// Blocks to be read for [`Partition::relocate`]; none if files are full enough, or some are being read.
@@ -543,20 +483,8 @@ impl Partition {
     }
 }
 
-/// Evicts these live rows of a table into one block.
-fn evict_rows(table: &mut Table, blocks: &mut dyn Blocks, rows: &[TupleId]) -> Result<()> {
-    let places = {
-        let images = || rows.iter().filter_map(|id| Some((*id, table.image_of(*id)?)));
-        put(table, blocks, images)?
-    };
-    if places.len() != rows.len() {
-        return Err(Error::internal("a block without some of its rows"));
-    }
-    rows.iter().zip(places).try_for_each(|(id, place)| table.evict(*id, place))
-}
-
 /// Puts rows of a table into one block, which gets their keys as well.
-fn put<'r, I: Iterator<Item = (TupleId, &'r [u8])>>(
+pub(super) fn put<'r, I: Iterator<Item = (TupleId, &'r [u8])>>(
     table: &Table,
     blocks: &mut dyn Blocks,
     rows: impl Fn() -> I,

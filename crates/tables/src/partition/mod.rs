@@ -8,12 +8,14 @@
 //! A partition runs one transaction at a time, so nothing in it is locked. A transaction over several partitions has
 //! all of them to itself; the engine decides where it runs.
 
+mod choice;
 mod eviction;
 mod filling;
 mod participants;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod partition;
 pub mod reader;
+mod rounds;
 mod scope;
 mod transaction;
 mod turns;

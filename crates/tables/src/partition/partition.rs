@@ -9,14 +9,12 @@ use thermocline_machine::Wait;
 use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Class, Error, Result, ValueRef};
 
-use super::turns::Turns;
+use super::choice::Choice;
 use super::{Digest, Transaction, WaitStatistics};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{
-    self, Blocks, Budget, Build, BuildStep, Growth, Replaced, Sampler, SamplingRate, Table, TableLoad, TupleId, Victims,
-};
+use crate::table::{self, Blocks, Budget, Build, BuildStep, Growth, Replaced, Table, TableLoad, TupleId};
 
 /// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
 /// has not reached the row yet needs its earlier image.
@@ -52,12 +50,8 @@ pub struct Partition {
     pub(super) has_pinned: bool,
     /// Bytes by which tables have grown for pinned rows although memory was full.
     pub(super) forced_bytes: usize,
-    /// Policy that chooses rows of its tables.
-    pub(super) victims: Victims,
-    pub(super) sampler: Sampler,
-    /// Whether the transaction that runs is sampled.
-    pub(super) is_sampling: bool,
-    pub(super) turns: Turns,
+    /// Choice of rows to be evicted.
+    pub(super) choice: Choice,
     pub(super) waits: WaitStatistics,
     /// Whether sparse blocks are being read.
     pub(super) is_relocating: bool,
@@ -87,10 +81,7 @@ impl Partition {
             blocks: None,
             has_pinned: false,
             forced_bytes: 0,
-            victims: Victims::default(),
-            sampler: Sampler::new(SamplingRate::default(), seed),
-            is_sampling: false,
-            turns: Turns::default(),
+            choice: Choice::default(),
             waits: WaitStatistics::default(),
             is_relocating: false,
         }
@@ -245,7 +236,7 @@ impl Partition {
     /// Notes that a transaction begins, which may be sampled for eviction. Nothing else depends on it.
     #[inline]
     pub fn begin(&mut self) {
-        if self.blocks.is_some() && self.sampler.draw() != self.is_sampling {
+        if self.choice.draw() {
             self.switch_sampling();
         }
     }
@@ -482,8 +473,7 @@ impl Partition {
             return Err(Error::internal(format_args!("table number {number}")));
         }
         let mut table = Table::new(Arc::clone(definition), Arc::clone(&self.budget), self.seed)?;
-        table.set_victims(self.victims);
-        table.set_monitored(self.is_sampling);
+        self.choice.watch(&mut table);
         if self.tables.len() <= number {
             self.tables.resize_with(number + 1, || None);
         }

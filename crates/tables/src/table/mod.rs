@@ -56,10 +56,11 @@ pub use locator::{BlockNumber, BlockPlace};
 pub use patch::Patch;
 pub use row::Row;
 pub use statement_memory::{StatementMemory, Structure, out_of_memory};
-pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
+pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, Search, Table, TableMemory};
 pub(crate) use table_blocks::TableBlocks;
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo, Unread};
+pub use use_counts::UseCounts;
 pub(crate) use victims::Sampler;
 pub use victims::{SamplingRate, Victims};
 

@@ -35,7 +35,7 @@ mod reshape;
 mod verify;
 
 use eviction::EarlierLayout;
-pub use eviction::{BlockLayouts, EvictedRows};
+pub use eviction::{BlockLayouts, EvictedRows, Search};
 use recency::Recency;
 pub(super) use reshape::widen;
 
@@ -74,14 +74,15 @@ pub struct Table {
     /// An incomplete index or set of rows, not yet part of the table; `None` without a build.
     building: Option<Box<Building>>,
     loads: Loads,
-    /// How often rows were used since searches for cold ones passed them; nothing under [`Victims::Chain`].
+    /// In how many rounds of the search for cold rows they were used; nothing under [`Victims::Chain`].
     uses: UseCounts,
+    /// Whether uses are counted.
+    counts_uses: bool,
     /// Whether reads and writes of rows are noted in `recency`: a sampled transaction runs.
     is_monitored: bool,
     recency: Mutex<Recency>,
-    /// Where that search goes on, and whether the last one was cut short.
+    /// Where that search goes on.
     hand: TupleId,
-    is_searching: bool,
     /// Rows in blocks, and their number.
     evicted_ids: RowBits,
     evicted: usize,
@@ -160,10 +161,10 @@ impl Table {
             building: None,
             loads: Loads::default(),
             uses: UseCounts::default(),
+            counts_uses: false,
             is_monitored: false,
             recency: Mutex::default(),
             hand: TupleId(0),
-            is_searching: false,
             evicted_ids: RowBits::default(),
             evicted: 0,
             evicted_total: 0,
@@ -549,6 +550,10 @@ impl Table {
         }
         self.locators.set(id, Locator::Live(item));
         self.recency.get_mut().add_hot(id);
+        if self.counts_uses {
+            self.uses.reserve(TupleId(id.0 + 1), &self.budget);
+            self.uses.add(id);
+        }
         if let Some(building) = &mut self.building {
             building.enter(id, Row::new(&self.layout, image), &self.budget);
         }

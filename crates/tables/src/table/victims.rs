@@ -9,7 +9,7 @@ use thermocline_types::either;
 /// Policy that chooses the rows of a table to be evicted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Victims {
-    /// Rows that were used least often since searches passed them: two bits for each row.
+    /// Rows that were used in the fewest rounds of searches that pass all of them: four bits for each row.
     #[default]
     Sampled,
     /// Rows that were used least recently by sampled transactions: an LRU chain.

@@ -29,6 +29,15 @@ pub(super) struct EarlierLayout {
     fill: Value,
 }
 
+/// What a [search](Table::coldest) for cold rows has found.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// The rows, coldest first if there is a chain.
+    pub cold: Vec<TupleId>,
+    /// Number of rows that were looked at.
+    pub looks: usize,
+}
+
 impl Table {
     /// Rows in blocks.
     pub fn evicted_rows(&self) -> usize {
@@ -145,55 +154,38 @@ impl Table {
         self.evicted_from(TupleId(0)).filter(is_later).collect()
     }
 
-    /// Whether the last [search](Self::coldest) ended before it had found rows or looked at all: the next one may find
-    /// some.
-    pub(crate) fn is_searching(&self) -> bool {
-        self.is_searching
+    /// Begins to count the uses of its rows, if [`Victims::Sampled`] chooses those to be evicted.
+    pub(crate) fn start_counting(&mut self) {
+        self.counts_uses = self.is_evictable() && self.recency.get_mut().chain().is_none();
+        if self.counts_uses {
+            self.uses.reserve(self.id_bound(), &self.budget);
+        }
     }
 
     /// Live rows to be evicted first, about `bytes` bytes of images together, among `looks_max` rows at most: those at
-    /// the cold end of the chain, or those that were used no more often since they came into memory than searches have
-    /// passed them, in the order of the search. It looks at each row so often that it finds some even if all were used.
-    pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Vec<TupleId> {
+    /// the cold end of the chain; or those that are cold by the count of their uses, from where the last search ended to
+    /// the last row. Behind that, the next search begins a round.
+    pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Search {
         if let Some(cold) = self.least_recent(bytes, looks_max) {
-            return cold;
+            return Search { looks: cold.len(), cold };
         }
-        let mut cold = Vec::new();
-        self.uses.reserve(self.id_bound(), &self.budget);
-        if self.next_live(self.hand).is_none() {
-            self.hand = TupleId(0);
-        }
-        let (start, mut found_bytes) = (self.hand, 0);
-        let (mut is_behind_last, mut rounds) = (false, 0);
-        self.is_searching = true;
-        for _ in 0..looks_max {
-            if found_bytes >= bytes {
-                self.is_searching = false;
-                break;
-            }
-            let next = self.next_live(self.hand);
-            is_behind_last |= next.is_none();
-            let Some(id) = next.or_else(|| self.next_live(TupleId(0))) else {
-                self.is_searching = false;
+        let (mut search, mut found_bytes) = (Search::default(), 0);
+        while search.looks < looks_max && found_bytes < bytes {
+            let Some(id) = self.next_live(self.hand) else {
+                self.hand = TupleId(0);
                 break;
             };
-            if is_behind_last && id >= start {
-                (is_behind_last, rounds) = (false, rounds + 1);
-                if rounds > UseCounts::MOST || !cold.is_empty() {
-                    self.is_searching = false;
-                    break;
-                }
-            }
             self.hand = TupleId(id.0 + 1);
+            search.looks += 1;
             if let Some(Locator::Live(item)) = self.locators.get(id)
-                && !self.uses.take(id)
+                && !self.uses.pass(id)
                 && !self.pinned.contains(&id)
             {
                 found_bytes += item.len();
-                cold.push(id);
+                search.cold.push(id);
             }
         }
-        cold
+        search
     }
 
     /// The first live row at or after an id.
@@ -323,10 +315,10 @@ impl Table {
         std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.clear(id));
     }
 
-    /// [`Table::unpin`], but rows that came back since the last one are the last to go.
+    /// [`Table::unpin`], but rows that came back since the last one were used.
     pub(crate) fn unpin_for_now(&mut self) {
         self.pinned.clear();
-        std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.fill(id));
+        std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.add(id));
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It stays until its
