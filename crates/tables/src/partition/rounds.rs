@@ -29,7 +29,7 @@ impl Rounds {
         tables.min_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
-    /// Notes that so many of a table's rows were passed, of which there are `rows`. An attempt counts as one row.
+    /// Notes that so many of a table's `rows` rows were passed; at least one, so that no table comes next for ever.
     pub fn passed(&mut self, table: TableId, looks: usize, rows: usize) {
         if let Some(rounds) = self.of_tables.get_mut(&table) {
             *rounds += looks.max(1) as f64 / rows.max(1) as f64;

@@ -169,12 +169,12 @@ impl Table {
         if let Some(cold) = self.least_recent(bytes, looks_max) {
             return Search { looks: cold.len(), cold };
         }
+        if self.next_live(self.hand).is_none() {
+            self.hand = TupleId(0);
+        }
         let (mut search, mut found_bytes) = (Search::default(), 0);
         while search.looks < looks_max && found_bytes < bytes {
-            let Some(id) = self.next_live(self.hand) else {
-                self.hand = TupleId(0);
-                break;
-            };
+            let Some(id) = self.next_live(self.hand) else { break };
             self.hand = TupleId(id.0 + 1);
             search.looks += 1;
             if let Some(Locator::Live(item)) = self.locators.get(id)
