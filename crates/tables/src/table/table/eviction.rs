@@ -315,10 +315,10 @@ impl Table {
         std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.clear(id));
     }
 
-    /// [`Table::unpin`], but rows that came back since the last one were used.
+    /// [`Table::unpin`], but rows that came back since the last one are the last to go.
     pub(crate) fn unpin_for_now(&mut self) {
         self.pinned.clear();
-        std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.add(id));
+        std::mem::take(&mut self.returned).into_iter().for_each(|id| self.uses.fill(id));
     }
 
     /// Makes an evicted row live again, with the image that its block has, and returns where it was. It stays until its
