@@ -157,8 +157,8 @@ pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
         name: "row_victims",
         scope: Scope::Opening,
         unit: "text",
-        description: "which rows of a table go to the disk first: sampled, those that were used least often lately; chain, \
-                      those that were used least recently, at 8 bytes of memory for each row",
+        description: "which rows go to the disk first: sampled, those that were used least often lately; chain, those of a \
+                      table that were used least recently, at 8 bytes of memory for each row",
         get: |s| s.victims.name().to_owned(),
         set: |s, text| text.parse().map(|victims| s.victims = victims),
     },

@@ -11,6 +11,9 @@ use crate::table::{Blocks, Sampler, SamplingRate, Table, TupleId, UseCounts, Vic
 /// Rounds in which a row that nobody uses is found, whatever its count is.
 const ROUNDS_MAX: f64 = UseCounts::MOST as f64 + 2.0;
 
+/// Looks at rows that take as long as the search of an empty table.
+const LOOKS_OF_TABLE: usize = 64;
+
 /// Policy that chooses rows of a partition to be evicted, and what it knows of them.
 #[derive(Debug, Default)]
 pub struct Choice {
@@ -90,7 +93,8 @@ impl Partition {
     /// Evicts a block of about `bytes` bytes of cold rows of one table; returns their number, which is 0 if no row can
     /// be evicted now. Between transactions only.
     ///
-    /// At most `looks_max` rows are looked at; 0 rows also if none of them was cold.
+    /// The search takes as long as looks at `looks_max` rows, of each table if there are chains; 0 rows also if none that
+    /// were looked at were cold.
     ///
     /// # Errors
     /// If the block cannot be written: no row has left memory then.
@@ -125,8 +129,9 @@ impl Partition {
             let Some(table) = tables.get_mut(id.0 as usize).and_then(Option::as_mut) else { break };
             let rows = table.live_rows();
             let search = table.coldest(bytes, looks_max - looks);
-            choice.rounds.passed(id, search.looks, rows);
-            looks += search.looks.max(1);
+            choice.rounds.passed(id, search.rows, rows, search.is_last);
+            // To find the next table takes time as well.
+            looks += search.looks.max(LOOKS_OF_TABLE + choice.rounds.tables() / 8);
             if !search.cold.is_empty() {
                 evict_rows(table, blocks.as_mut(), &search.cold)?;
                 return Ok(search.cold.len());

@@ -550,7 +550,8 @@ impl Table {
         }
         self.locators.set(id, Locator::Live(item));
         self.recency.get_mut().add_hot(id);
-        if self.counts_uses {
+        // Nobody has used the rows of a load, of which there may be more than memory.
+        if self.counts_uses && self.loads.inserting.is_none() {
             self.uses.reserve(TupleId(id.0 + 1), &self.budget);
             self.uses.add(id);
         }

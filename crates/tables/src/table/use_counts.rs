@@ -7,8 +7,10 @@ use super::tuple_ids::TupleId;
 
 /// Rows of a word.
 const ROWS: usize = 16;
-/// Words by which the counts grow at least: 16 Ki rows.
+/// Words up to which the counts double as they grow, by which they grow at least from then on: 16 Ki rows.
 const STEP_WORDS: usize = 1024;
+/// Words of the counts of the smallest table.
+const WORDS_MIN: usize = 8;
 /// Bits of a row.
 const BITS: u32 = 4;
 /// Bit that says that the row was used since it was last passed. The count is below it.
@@ -52,7 +54,8 @@ impl UseCounts {
         let words = (bound.0 as usize).div_ceil(ROWS);
         if words > self.words.len() {
             let before = self.bytes();
-            let words = words.max(self.words.len() + self.words.len() / 8).next_multiple_of(STEP_WORDS);
+            let step = self.words.len().min(STEP_WORDS).max(self.words.len() / 8);
+            let words = words.max(self.words.len() + step).next_multiple_of(WORDS_MIN);
             self.words.reserve_exact(words - self.words.len());
             self.words.resize_with(words, AtomicU64::default);
             budget.resize(before, self.bytes());

@@ -14,6 +14,8 @@ use crate::table::undo::Unread;
 
 /// Evicted rows that one transaction is noted to need, at most, before they are brought back.
 const WANTED_MAX: usize = 100_000;
+/// Ids without live rows that are passed in the time of a look at a row.
+const IDS_OF_LOOK: usize = 1024;
 /// Bytes of a row in its block up to which further columns of as many bytes always fit.
 const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 
@@ -34,8 +36,12 @@ pub(super) struct EarlierLayout {
 pub struct Search {
     /// The rows, coldest first if there is a chain.
     pub cold: Vec<TupleId>,
-    /// Number of rows that were looked at.
+    /// Number of rows that were passed; 0 with a chain.
+    pub rows: usize,
+    /// The time that it took, in looks at rows.
     pub looks: usize,
+    /// Whether it has ended behind the last row.
+    pub is_last: bool,
 }
 
 impl Table {
@@ -167,16 +173,24 @@ impl Table {
     /// the last row. Behind that, the next search begins a round.
     pub fn coldest(&mut self, bytes: usize, looks_max: usize) -> Search {
         if let Some(cold) = self.least_recent(bytes, looks_max) {
-            return Search { looks: cold.len(), cold };
+            return Search { cold, ..Search::default() };
         }
-        if self.next_live(self.hand).is_none() {
-            self.hand = TupleId(0);
+        if self.counts_uses {
+            // Rows of a snapshot come without.
+            self.uses.reserve(self.id_bound(), &self.budget);
         }
         let (mut search, mut found_bytes) = (Search::default(), 0);
         while search.looks < looks_max && found_bytes < bytes {
-            let Some(id) = self.next_live(self.hand) else { break };
+            let next = self.next_live(self.hand);
+            let passed_ids = next.unwrap_or_else(|| self.id_bound()).0.saturating_sub(self.hand.0) as usize;
+            search.looks += passed_ids / IDS_OF_LOOK;
+            let Some(id) = next else {
+                (self.hand, search.is_last) = (TupleId(0), true);
+                break;
+            };
             self.hand = TupleId(id.0 + 1);
             search.looks += 1;
+            search.rows += 1;
             if let Some(Locator::Live(item)) = self.locators.get(id)
                 && !self.uses.pass(id)
                 && !self.pinned.contains(&id)

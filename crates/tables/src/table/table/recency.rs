@@ -152,4 +152,21 @@ mod tests {
             table.check().unwrap();
         }
     }
+
+    /// A start fills tables after counting has begun.
+    #[test]
+    fn uses_of_filled_rows_count() {
+        let definition = Arc::new(fixture::table(&[("a", DataType::BigInt, false)], IndexKind::Hash, &["a"]));
+        let new = || Table::new(Arc::clone(&definition), Arc::new(Budget::unlimited()), 1).unwrap();
+        let (mut source, mut table, mut undo) = (new(), new(), Undo::new(usize::MAX));
+        table.start_counting();
+        for key in 0..1000 {
+            let id = source.insert(&[ValueRef::Int(key)], &mut undo).unwrap();
+            table.fill(&mut [], None, id, source.image(id).unwrap()).unwrap();
+        }
+        assert_eq!(table.coldest(1, 1).cold, [TupleId(0)], "nobody has used it");
+        table.note_access(TupleId(500));
+        let cold = table.coldest(usize::MAX, usize::MAX).cold;
+        assert!(cold.len() == 998 && !cold.contains(&TupleId(500)), "{}", cold.len());
+    }
 }
