@@ -60,7 +60,7 @@ pub use table::{BlockLayouts, EvictedRows, HEADER_BYTES, Place, ROW_BYTES_MAX, S
 pub(crate) use table_blocks::TableBlocks;
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo, Unread};
-pub use use_counts::UseCounts;
+pub(crate) use use_counts::UseCounts;
 pub(crate) use victims::Sampler;
 pub use victims::{SamplingRate, Victims};
 
