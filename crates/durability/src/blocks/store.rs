@@ -28,8 +28,10 @@ const SPARSE_SEGMENTS: u64 = 2;
 const BLOCKING_NS: u64 = 10_000;
 /// Divisor of the memory limit for blocks that wait for the disk.
 const WAITING_SHARE: u64 = 64;
-/// Bytes of a directory that are kept in memory.
+/// Bytes of a directory that are kept in memory, and the divisor of a memory limit of which that would be too much: its
+/// buffer doubles as it grows, and each partition has one.
 const DIRECTORY_BYTES: usize = 256 << 10;
+const DIRECTORY_SHARE: u64 = 128;
 
 /// Rows that come back with one that a transaction needs (Anti-Caching 2013, section 3.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -341,7 +343,7 @@ impl BlockStore {
         self.written_bytes += u64::from(bytes);
         if let Some(keys) = keys {
             self.directory.push(keys);
-            if self.directory.length() >= DIRECTORY_BYTES {
+            if self.directory.length() >= self.directory_max() {
                 self.write_directory();
             }
         }
@@ -399,8 +401,18 @@ impl BlockStore {
 
     /// Bytes of blocks that may wait for the disk.
     fn waiting_max(&self) -> usize {
+        self.share_of_memory(WAITING_SHARE)
+    }
+
+    /// Bytes of keys of the last blocks from which they are written.
+    fn directory_max(&self) -> usize {
+        DIRECTORY_BYTES.min(self.share_of_memory(DIRECTORY_SHARE))
+    }
+
+    /// One of so many parts of the memory limit, in bytes.
+    fn share_of_memory(&self, parts: u64) -> usize {
         let limit = self.charge.budget().map_or(u64::MAX, |budget| budget.limit());
-        usize::try_from(limit / WAITING_SHARE).unwrap_or(usize::MAX)
+        usize::try_from(limit / parts).unwrap_or(usize::MAX)
     }
 
     /// Completes the open segment if it takes no more blocks.

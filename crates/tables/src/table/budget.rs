@@ -246,7 +246,8 @@ impl Budget {
     pub fn full(&self, bytes: usize) -> Full {
         let (rows, tables, working) = (self.rows(), self.used(), self.working_total());
         let keys = tables.saturating_sub(rows);
-        Full { bytes: bytes as u64, limit: self.limit(), taken: Taken::All { rows, keys, working } }
+        let largest = Working::ALL.into_iter().max_by_key(|(kind, _)| self.working(*kind)).map_or("", |(_, name)| name);
+        Full { bytes: bytes as u64, limit: self.limit(), taken: Taken::All { rows, keys, working, largest } }
     }
 
     /// Limit of discretionary memory for one holder: a quarter of the limit.
@@ -383,6 +384,8 @@ pub enum Taken {
         keys: u64,
         /// Working memory.
         working: u64,
+        /// The kind of working memory that takes most.
+        largest: &'static str,
     },
 }
 
@@ -394,11 +397,11 @@ impl fmt::Display for Full {
                 let what = "what one statement may have, a quarter of thermocline.row_memory_limit";
                 write!(f, "{bytes} bytes more than its {used} would pass {limit}, {what}")
             }
-            Taken::All { rows, keys, working } => write!(
+            Taken::All { rows, keys, working, largest } => write!(
                 f,
                 "{bytes} bytes more would pass the limit of {limit} bytes (thermocline.row_memory_limit): rows in memory \
-                 take {rows}, indexes and places of rows {keys}, and running work {working}; raise the limit, delete \
-                 rows, some at a time, or drop an index"
+                 take {rows}, indexes and places of rows {keys}, and running work {working} (most for \
+                 {largest}); raise the limit, delete rows, some at a time, or drop an index"
             ),
         }
     }
