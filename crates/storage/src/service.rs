@@ -11,8 +11,9 @@ use arrow_flight::{
 };
 use async_trait::async_trait;
 use datafusion::execution::memory_pool::MemoryReservation;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{
@@ -95,7 +96,12 @@ impl Drop for Server {
 ///
 /// # Errors
 /// If the address cannot be bound.
-pub async fn serve(node: Arc<StorageNode>, address: SocketAddr) -> std::io::Result<Server> {
+pub fn serve(node: Arc<StorageNode>, address: SocketAddr) -> BoxFuture<'static, std::io::Result<Server>> {
+    served(node, address).boxed()
+}
+
+/// [`serve`], compiled here alone.
+async fn served(node: Arc<StorageNode>, address: SocketAddr) -> std::io::Result<Server> {
     let listener = TcpListener::bind(address).await?;
     let ClientLimits { connections_max, connections_per_client_max, requests_max, requests_per_client_max } =
         *node.client_limits();

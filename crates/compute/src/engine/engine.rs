@@ -10,7 +10,8 @@ use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use futures::{StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::RwLock;
 use thermocline_cache::{CountedBuffers, SegmentCache};
 use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
@@ -48,7 +49,12 @@ impl AnalyticEngine {
     ///
     /// # Errors
     /// If the catalog cannot be read or does not parse.
-    pub async fn open(options: EngineOptions) -> Result<Self> {
+    pub fn open(options: EngineOptions) -> BoxFuture<'static, Result<Self>> {
+        Self::opened(options).boxed()
+    }
+
+    /// [`AnalyticEngine::open`], compiled here alone.
+    async fn opened(options: EngineOptions) -> Result<Self> {
         let catalog = options.directory.as_deref().map(SqlFile::catalog).transpose()?;
         let runtime = runtime(&options.settings, None)?;
         let nodes = Nodes::new(options.embedded, options.settings.footer_cache_size, options.schemes);

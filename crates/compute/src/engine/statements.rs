@@ -6,6 +6,8 @@ use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use thermocline_catalog::{ExternalTable, TableDefinition, declared_time_zone};
 use thermocline_dialect::{check_plan_size, check_statement_size, in_our_dialect, parse};
 use thermocline_pushdown::user_err;
@@ -28,7 +30,16 @@ impl AnalyticEngine {
     ///
     /// # Errors
     /// If the statement is wrong or fails. A storage node or object that failed is named.
-    pub async fn stream(&self, statement: Statement, options: &StatementOptions) -> Result<EngineStream> {
+    pub fn stream<'a>(
+        &'a self,
+        statement: Statement,
+        options: &'a StatementOptions,
+    ) -> BoxFuture<'a, Result<EngineStream>> {
+        self.started(statement, options).boxed()
+    }
+
+    /// [`AnalyticEngine::stream`], compiled here alone.
+    async fn started(&self, statement: Statement, options: &StatementOptions) -> Result<EngineStream> {
         if let Some(statement) = IndexStatement::of(&statement)? {
             self.index_statement(statement, true, options).await?;
             return Ok(self.nothing());
@@ -58,7 +69,16 @@ impl AnalyticEngine {
     }
 
     /// Plans a statement, with the time zone that it says itself, or the session's.
-    pub(super) async fn plan(&self, statement: Statement, options: &StatementOptions) -> Result<LogicalPlan> {
+    pub(super) fn plan<'a>(
+        &'a self,
+        statement: Statement,
+        options: &'a StatementOptions,
+    ) -> BoxFuture<'a, Result<LogicalPlan>> {
+        self.planned(statement, options).boxed()
+    }
+
+    /// [`AnalyticEngine::plan`], compiled once.
+    async fn planned(&self, statement: Statement, options: &StatementOptions) -> Result<LogicalPlan> {
         let mut state = self.state(&options.config);
         if let Some(declared) = declared_time_zone(&statement) {
             state.config_mut().options_mut().execution.time_zone = Some(declared);

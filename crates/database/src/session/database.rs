@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use thermocline_compute::{AnalyticEngine, EngineOptions, HeapGauges, NodeConfig, Scheme, default_config};
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
@@ -74,6 +76,15 @@ impl Database {
     /// # Errors
     /// If the directory is unusable, locked by another process, or contains unreadable files, or a setting is invalid.
     pub async fn open(options: OpenOptions, progress: impl FnMut(&Progress) + Send + 'static) -> Result<Self> {
+        Self::opened(options, Box::new(progress)).await
+    }
+
+    fn opened(options: OpenOptions, progress: Box<dyn FnMut(&Progress) + Send>) -> BoxFuture<'static, Result<Self>> {
+        Self::recovered(options, progress).boxed()
+    }
+
+    /// [`Database::open`], compiled here alone.
+    async fn recovered(options: OpenOptions, progress: Box<dyn FnMut(&Progress) + Send>) -> Result<Self> {
         let files = options.directory.as_deref().map(DatabaseFiles::open).transpose()?;
         let kept = options.directory.as_deref().map(SettingsFile::open).transpose()?;
         let built_in = Values::new(default_config(options.threads));

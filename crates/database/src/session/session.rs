@@ -7,7 +7,8 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionConfig;
-use futures::{StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_compute::{
     AnalyticEngine, CurrentQuery, EngineStream, QueryContext, QueryResult, QuerySettings, StatementOptions,
@@ -230,7 +231,13 @@ impl Session {
         error.explained(&statement.text, statement.at, self)
     }
 
-    async fn begin(&self, statement: Statement, streams: Streams) -> Result<EngineStream> {
+    /// Starts a statement.
+    fn begin(&self, statement: Statement, streams: Streams) -> BoxFuture<'_, Result<EngineStream>> {
+        self.begun(statement, streams).boxed()
+    }
+
+    /// [`Session::begin`], compiled here alone.
+    async fn begun(&self, statement: Statement, streams: Streams) -> Result<EngineStream> {
         // One interrupt for both engines; the timeout starts now.
         let interrupt = Arc::new(Interrupt::new(self.own().lock().statement_timeout));
         let statement = match self.executed(statement) {

@@ -10,6 +10,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use thermocline_dialect::rules::{Averages, register_operators};
 
 use super::driver::Measurement;
@@ -57,7 +59,7 @@ pub async fn measure_reference(
 ) -> Result<()> {
     for (name, sql) in queries {
         let started = Instant::now();
-        let batches = context.sql(sql).await?.collect().await?;
+        let batches = rows(context, sql).await?;
         let seconds = started.elapsed().as_secs_f64();
         let record = Record {
             seconds,
@@ -70,11 +72,26 @@ pub async fn measure_reference(
     Ok(())
 }
 
+/// The rows of a query.
+fn rows<'a>(context: &'a SessionContext, sql: &'a str) -> BoxFuture<'a, Result<Vec<RecordBatch>>> {
+    async { context.sql(sql).await?.collect().await }.boxed()
+}
+
 /// The workload's tables below `data` in plain DataFusion, with as many partitions as a session has.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub async fn reference_context(
+pub fn reference_context<'a>(
+    reference: Reference,
+    measurement: &'a Measurement,
+    data: &'a Path,
+    target_partitions: usize,
+) -> BoxFuture<'a, Result<SessionContext>> {
+    context(reference, measurement, data, target_partitions).boxed()
+}
+
+/// [`reference_context`], compiled here alone.
+async fn context(
     reference: Reference,
     measurement: &Measurement,
     data: &Path,
