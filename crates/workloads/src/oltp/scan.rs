@@ -90,15 +90,17 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Reads a table again and again while `work` runs, and returns what was read to its end meanwhile.
+/// Reads a table again and again while `work` runs, and returns what was read to its end. The first scan is, even if
+/// `work` ends before it.
 ///
 /// # Errors
 /// Those of `work`, and of [`scan`].
 pub fn scanning<T>(database: &RowEngine, table: &str, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Scan>)> {
-    let stop = AtomicBool::new(false);
+    let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let scans = scope.spawn(|| {
             let mut scans = Vec::new();
+            scans.extend(scan(database, table, &never)?);
             while !stop.load(Ordering::Relaxed) {
                 scans.extend(scan(database, table, &stop)?);
             }
