@@ -3,6 +3,8 @@
 use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{DataType, Ident, Statement as Ast};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use thermocline_pushdown::sql_type;
 use thermocline_types::DataType as SqlType;
 
@@ -15,7 +17,18 @@ impl AnalyticEngine {
     ///
     /// # Errors
     /// If it cannot be planned with parameters of the declared types.
-    pub async fn parameter_types(
+    pub fn parameter_types<'a>(
+        &'a self,
+        declared: &'a [DataType],
+        statement: &'a Ast,
+        max: usize,
+        options: &'a StatementOptions,
+    ) -> BoxFuture<'a, Result<Vec<Option<SqlType>>>> {
+        self.places(declared, statement, max, options).boxed()
+    }
+
+    /// [`AnalyticEngine::parameter_types`], compiled here alone.
+    async fn places(
         &self,
         declared: &[DataType],
         statement: &Ast,

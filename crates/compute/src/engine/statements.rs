@@ -69,16 +69,7 @@ impl AnalyticEngine {
     }
 
     /// Plans a statement, with the time zone that it says itself, or the session's.
-    pub(super) fn plan<'a>(
-        &'a self,
-        statement: Statement,
-        options: &'a StatementOptions,
-    ) -> BoxFuture<'a, Result<LogicalPlan>> {
-        self.planned(statement, options).boxed()
-    }
-
-    /// [`AnalyticEngine::plan`], compiled once.
-    async fn planned(&self, statement: Statement, options: &StatementOptions) -> Result<LogicalPlan> {
+    pub(super) async fn plan(&self, statement: Statement, options: &StatementOptions) -> Result<LogicalPlan> {
         let mut state = self.state(&options.config);
         if let Some(declared) = declared_time_zone(&statement) {
             state.config_mut().options_mut().execution.time_zone = Some(declared);
