@@ -121,7 +121,9 @@ impl DisplayAs for RowScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.from.request.schema.fields().iter().map(|field| field.name().as_str());
         let columns = columns.collect::<Vec<_>>().join(", ");
-        write!(f, "RowScanExec: table={}, columns=[{columns}]", self.from.request.table.name)
+        let table = &self.from.request.table;
+        let evicted = if table.evictable { ", may touch evicted rows" } else { "" };
+        write!(f, "RowScanExec: table={}, columns=[{columns}]{evicted}", table.name)
     }
 }
 

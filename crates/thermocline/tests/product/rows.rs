@@ -146,7 +146,10 @@ fn explain_says_which_engine_and_how() {
     let plan = rows(None, &format!("{ACCOUNTS} EXPLAIN SELECT * FROM accounts WHERE id = 2"));
     assert!(plan.contains("accounts_pkey"), "{plan}");
     let plan = rows(None, &format!("{ACCOUNTS} EXPLAIN SELECT id, rank() OVER (ORDER BY id) FROM accounts"));
-    assert!(plan.contains("RowScanExec: table=accounts, columns=[id]"), "{plan}");
+    assert!(plan.contains("RowScanExec: table=accounts, columns=[id], may touch evicted rows"), "{plan}");
+    let stays = ACCOUNTS.replacen("PARTITION BY (id)", "PARTITION BY (id) WITH (evictable = false)", 1);
+    let plan = rows(None, &format!("{stays} EXPLAIN SELECT id, rank() OVER (ORDER BY id) FROM accounts"));
+    assert!(plan.contains("columns=[id]") && !plan.contains("evicted"), "{plan}");
 }
 
 #[test]
