@@ -1,5 +1,6 @@
 //! The open database: its parts, sessions, clients and statistics, and its end.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use thermocline_machine::random::Random;
 use thermocline_procedures::{Definitions, Limits};
 use thermocline_tables::partition::reader::ReadRequest;
 use thermocline_tables::partition::{Head, Transaction};
-use thermocline_tables::schema::Schema;
+use thermocline_tables::schema::{Schema, TableId};
 use thermocline_tables::table::Budget;
 use thermocline_types::{Class, Error, Result};
 
@@ -274,6 +275,16 @@ impl RowEngine {
     /// Bytes that rows, indexes and locators take.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.budget.used()
+    }
+
+    /// Hash of each table's rows and their ids, for each partition in order: equal for equal content, wherever its rows
+    /// are. Reads all rows, and holds each partition meanwhile.
+    ///
+    /// # Errors
+    /// If evicted rows cannot be read.
+    pub fn state_hashes(&self) -> Result<Vec<BTreeMap<TableId, u64>>> {
+        let of = |id| self.shared.handle.visit(PartitionId(id), |member| member.partition.state_hashes())?;
+        (0..self.shared.identity.partitions).map(of).collect()
     }
 
     /// Takes a snapshot of everything committed before, waits for it, and removes the log before it. Transactions go on

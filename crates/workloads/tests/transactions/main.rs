@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod states;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
