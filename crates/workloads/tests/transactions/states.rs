@@ -82,7 +82,7 @@ fn run(database: &RowEngine, procedures: &[&str], mut calls: Vec<Box<dyn Calls>>
             on_their_way -= 1;
             // One NewOrder in a hundred is rolled back on purpose.
             if let Err(error) = reply.result {
-                assert_eq!(error.class(), Class::Raised, "{error}");
+                assert_eq!(error.sqlstate(), Class::Raised.sqlstate(), "{error}");
             }
         }
     }
