@@ -14,6 +14,7 @@ use std::sync::Arc;
 use thermocline_types::{Error, Result};
 
 use super::choice::Choice;
+use super::needed::{FETCH_ROWS_MAX, NeededRows};
 use super::turns::Candidate;
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
@@ -23,13 +24,7 @@ use crate::table::{
     RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Unread, UseCounts, Victims,
 };
 
-/// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
-const FETCH_ROWS_MAX: usize = 1024;
-/// Bytes of these rows, approximately.
-const FETCH_BYTES_MAX: usize = 4 << 20;
-/// Divisor of the memory limit for them.
-const FETCH_SHARE: u64 = 64;
-/// Rows that are looked at for it.
+/// Rows that are looked at for a block.
 const LOOKS_MAX: usize = 1 << 16;
 /// Bytes of rows that go at once where a transaction waits for memory.
 const ROOM_BYTES: usize = 1 << 20;
@@ -146,13 +141,10 @@ impl Partition {
     pub fn bring_back_wanted(&mut self, transaction: &Transaction) -> Result<()> {
         self.waits.blocking_total += 1;
         self.pin_changed(transaction)?;
-        let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
-        for table in ids {
-            for id in self.table_mut(table)?.take_wanted() {
-                self.returning(table, |partition, growth| partition.bring_back(table, id, growth))?;
-            }
-        }
-        Ok(())
+        let mut needed = NeededRows::default();
+        self.take_needed(&mut needed);
+        needed.require();
+        self.bring_back_needed(&needed)
     }
 
     /// Keeps the rows that a transaction has changed in memory until [`Partition::unpin`]: an evicted row could not be
@@ -175,7 +167,7 @@ impl Partition {
     /// # Errors
     /// If a block does not exist.
     pub fn wanted(&mut self) -> Result<(Vec<WantedRow>, bool)> {
-        let bytes_max = FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX));
+        let bytes_max = self.fetch_bytes_max();
         let Self { tables, blocks, .. } = self;
         let Some(blocks) = blocks else { return Ok((Vec::new(), true)) };
         let (mut wanted, mut bytes, mut are_all) = (Vec::new(), 0, true);
@@ -229,6 +221,7 @@ impl Partition {
     fn bring_back_others(&mut self, id: TableId, mut block: BlockRows) -> Result<()> {
         let Self { tables, blocks: Some(blocks), .. } = self else { return Ok(()) };
         let Some(table) = tables.get_mut(id.0 as usize).and_then(Option::as_mut) else { return Ok(()) };
+        self.has_come_back = true;
         block.choose(|id, place| table.block_place(id) == Some(place));
         for (id, image) in block.chosen() {
             match table.bring_back_unasked(id, image) {
@@ -241,7 +234,11 @@ impl Partition {
     }
 
     /// The table of a row, the blocks, and where in them the row is; `None` if it is not evicted.
-    fn evicted(&mut self, table: TableId, id: TupleId) -> Result<Option<(&mut Table, &mut dyn Blocks, BlockPlace)>> {
+    pub(super) fn evicted(
+        &mut self,
+        table: TableId,
+        id: TupleId,
+    ) -> Result<Option<(&mut Table, &mut dyn Blocks, BlockPlace)>> {
         let Self { tables, blocks, .. } = self;
         let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
         let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
@@ -269,7 +266,8 @@ impl Partition {
 
     /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a
     /// transaction gets a few rows nevertheless: it may be one that reads or deletes them.
-    fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
+    pub(super) fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
+        self.has_come_back = true;
         let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
             Err(full @ Error::OutOfMemory(_)) => full,
             done => return done,
@@ -423,22 +421,6 @@ impl Partition {
         let mut back = |image: &[u8]| table.bring_back(id, image, growth).map(drop);
         TableBlocks::new(&definition, blocks).read(place, id, &mut back)?;
         blocks.release(place.block)
-    }
-
-    /// Removes a row, if it is there, wherever it is. Takes no memory.
-    ///
-    /// # Errors
-    /// If an evicted row cannot be read.
-    pub(super) fn remove(&mut self, table: TableId, id: TupleId) -> Result<()> {
-        if self.table(table)?.block_place(id).is_none() {
-            return self.table_mut(table)?.restore(id, None);
-        }
-        let mut image = Vec::new();
-        self.visit(table, id, &mut |row| {
-            image.extend_from_slice(row.image());
-            Ok(())
-        })?;
-        self.remove_with(table, id, &image)
     }
 
     /// Removes a row that has this image, wherever it is. Takes no memory.
