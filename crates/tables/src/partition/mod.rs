@@ -22,7 +22,7 @@ mod transaction;
 mod turns;
 mod waits;
 
-pub use eviction::{FetchedRow, WantedId, WantedRow};
+pub use eviction::{FetchedRow, Wanted, WantedId, WantedRow};
 pub use filling::Filling;
 pub use needed::NeededRows;
 pub use participants::Participants;
