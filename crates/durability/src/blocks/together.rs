@@ -44,7 +44,7 @@ pub(super) fn read_together<R: Send, T: Send>(
 /// Reads rows: those that the disk reads by itself all at once, the others in threads.
 pub(super) fn read_rows(reads: Vec<RowReader>, at_once: usize) -> Vec<Result<ReadRow>> {
     if !reads.iter().any(|read| read.is_asynchronous()) {
-        return read_together(reads.into_iter(), at_once, |read| read.read());
+        return read_together(reads.into_iter(), at_once, |read: RowReader| read.read());
     }
     let mut rows: Vec<Option<Result<ReadRow>>> = reads.iter().map(|_| None).collect();
     let (sender, read) = mpsc::channel();

@@ -164,9 +164,9 @@ impl Partition {
                 of_blocks.entry(place.block).or_default().push((*table, *id, place));
             }
         }
-        let is_dense = |rows: &[_]| rows.len() > 1 && rows.len() * READ_BYTES >= blocks.block_bytes();
+        let is_dense = |rows: usize| rows > 1 && rows * READ_BYTES >= blocks.block_bytes();
         let whole: Vec<BlockNumber> =
-            of_blocks.iter().filter(|(_, rows)| is_dense(rows)).map(|(number, _)| *number).collect();
+            of_blocks.iter().filter(|(_, rows)| is_dense(rows.len())).map(|(number, _)| *number).collect();
         let mut images = Images::default();
         if !whole.is_empty() {
             // Where one is damaged, the rows may be readable.
