@@ -10,7 +10,6 @@ use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Class, Error, Result, ValueRef};
 
 use super::choice::Choice;
-use super::needed::FETCH_ROWS_MAX;
 use super::{Digest, Transaction, WaitStatistics};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
@@ -34,6 +33,9 @@ pub trait PreImages: Send {
         None
     }
 }
+
+/// Rows of a load that are removed together.
+const ROWS_AT_ONCE: usize = 1024;
 
 /// A share of the rows: all tables' rows of one partition.
 pub struct Partition {
@@ -195,7 +197,7 @@ impl Partition {
     pub fn take_back(&mut self, TableLoad { table, load }: TableLoad, rows: u32) -> Result<u32> {
         let (mut next, mut removed) = (TupleId(0), 0);
         while removed < rows {
-            let some = FETCH_ROWS_MAX.min((rows - removed) as usize);
+            let some = ROWS_AT_ONCE.min((rows - removed) as usize);
             let mut ids = Vec::with_capacity(some);
             while ids.len() < some
                 && let Some(id) = self.table(table)?.next_hidden(load, next)
