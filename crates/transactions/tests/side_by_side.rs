@@ -205,8 +205,8 @@ fn an_index_reads_each_block_once() {
     assert_eq!(count(&mut database.session()), ROWS / 100);
 }
 
-/// A statement that needs many evicted rows has all of them read while it waits elsewhere, and scans its table as often as
-/// one that needs few.
+/// A statement that needs many evicted rows has all of them read while it waits elsewhere, and scans its table as often
+/// as one that needs few.
 #[test]
 fn many_rows_of_a_statement_are_read_while_others_run() {
     let disk = Counting::new();

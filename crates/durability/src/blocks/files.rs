@@ -209,8 +209,8 @@ impl BlockFiles {
         kept.values().sum()
     }
 
-    /// Rows that logged transactions of this process, and those of its replay, have changed or waited for after they were
-    /// in blocks at the snapshot before: a replay would read each of them. Only grows.
+    /// Rows that logged transactions of this process, and those of its replay, have changed or waited for after they
+    /// were in blocks at the snapshot before: a replay would read each of them. Only grows.
     pub fn replay_reads(&self) -> u64 {
         self.replay_reads.load(Ordering::Relaxed)
     }

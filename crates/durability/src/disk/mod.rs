@@ -62,8 +62,8 @@ pub trait Disk: Debug + Send + Sync {
         false
     }
 
-    /// Threads that may read such files side by side, each waiting for its read; 1 where reads come one after the other,
-    /// so that they come in the same order each time.
+    /// Threads that may read such files side by side, each waiting for its read; 1 where reads come one after the
+    /// other, so that they come in the same order each time.
     fn reads_at_once(&self) -> usize {
         1
     }

@@ -25,8 +25,8 @@ pub trait Execute {
     /// Runs a statement.
     fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()>;
 
-    /// Runs a command before its turn, only to find evicted rows that it is likely to need then: its changes are undone,
-    /// and its outcome does not matter. Does nothing where that might not end, or take long.
+    /// Runs a command before its turn, only to find evicted rows that it is likely to need then: its changes are
+    /// undone, and its outcome does not matter. Does nothing where that might not end, or take long.
     fn look_ahead(&mut self, scope: &mut Scope<'_>, body: &Body<'_>) -> Result<()>;
 
     /// Called when the schema has changed.

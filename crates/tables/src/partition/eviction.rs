@@ -179,9 +179,9 @@ impl Partition {
         Ok(())
     }
 
-    /// The evicted rows that transactions have needed since the last call, of which up to 1024, and up to about 4 MiB or a
-    /// 64th of the memory limit, are to be [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched)
-    /// first.
+    /// The evicted rows that transactions have needed since the last call, of which up to 1024, and up to about 4 MiB
+    /// or a 64th of the memory limit, are to be [fetched](WantedRow::fetch) and [brought
+    /// back](Partition::bring_back_fetched) first.
     ///
     /// # Errors
     /// If a block does not exist.
@@ -197,8 +197,8 @@ impl Partition {
         self.some_wanted(&ids)
     }
 
-    /// The next ones of rows that were [left](Wanted::rest) for later, after the earlier ones came back, which are the last
-    /// to go until the transaction runs.
+    /// The next ones of rows that were [left](Wanted::rest) for later, after the earlier ones came back, which are the
+    /// last to go until the transaction runs.
     ///
     /// # Errors
     /// As of [`Partition::wanted`].

@@ -148,8 +148,8 @@ impl Partition {
         })
     }
 
-    /// Reads those of the first rows that are evicted, as many as are read at once; returns their images, and the number
-    /// of rows.
+    /// Reads those of the first rows that are evicted, as many as are read at once; returns their images, and the
+    /// number of rows.
     fn read_some(&self, rows: &[(TableId, TupleId)]) -> Result<(Images, usize)> {
         let Some(blocks) = self.blocks() else { return Ok((Images::default(), rows.len())) };
         let (mut count, mut size) = (0, (0, 0));
@@ -223,8 +223,8 @@ impl Partition {
         }
     }
 
-    /// Counts the rows that a replay of a transaction would read from blocks, and that are not counted: those that it has
-    /// changed or waited for, and that came back since the last snapshot.
+    /// Counts the rows that a replay of a transaction would read from blocks, and that are not counted: those that it
+    /// has changed or waited for, and that came back since the last snapshot.
     #[cold]
     pub(super) fn count_replay_reads(&mut self, transaction: &Transaction) {
         let mut reads = 0;

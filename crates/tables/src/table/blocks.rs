@@ -259,8 +259,8 @@ pub trait Blocks: Debug + Send {
     /// If there is no such block.
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader>;
 
-    /// Does reads of rows side by side, as far as the disk can, and waits for all of them. Returns what each has read, in
-    /// their order.
+    /// Does reads of rows side by side, as far as the disk can, and waits for all of them. Returns what each has read,
+    /// in their order.
     fn read_rows(&self, reads: Vec<RowReader>) -> Vec<Result<ReadRow>>;
 
     /// A read of whole blocks, side by side as far as the disk can, that can be done on any thread, at any later time.

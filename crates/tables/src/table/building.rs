@@ -74,8 +74,8 @@ pub enum BuildStep {
 /// them may still abort; a count above zero between two transactions, where steps run, ends the build. So does a lack
 /// of memory.
 ///
-/// Invariants: exactly rows below `cursor`, but those put off, and from `bound` on are entered, unless `failed`; `cursor`
-/// only grows, and ids from `bound` on were free when the build began.
+/// Invariants: exactly rows below `cursor`, but those put off, and from `bound` on are entered, unless `failed`;
+/// `cursor` only grows, and ids from `bound` on were free when the build began.
 #[derive(Debug)]
 pub(super) struct Building {
     build: Arc<Build>,
@@ -339,8 +339,8 @@ impl Building {
     }
 
     /// A read of the next blocks with rows that were put off, whose outcome is to be [taken](Self::take_read): none
-    /// before all other rows are entered, while there are blocks that were read, or behind the last one. Those of the rows
-    /// that are live by now are entered. Between transactions only.
+    /// before all other rows are entered, while there are blocks that were read, or behind the last one. Those of the
+    /// rows that are live by now are entered. Between transactions only.
     ///
     /// # Errors
     /// If there are no blocks, or the rows violate it.

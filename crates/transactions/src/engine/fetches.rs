@@ -16,8 +16,8 @@ use super::request::Request;
 pub const RESTARTS_MAX: u32 = 8;
 
 /// Number of the next run of a transaction that waits for rows. One that needs more of them than may come back while it
-/// waits may find them by a scan of its table, which every further run would repeat: the next run reads the rest where it
-/// runs.
+/// waits may find them by a scan of its table, which every further run would repeat: the next run reads the rest where
+/// it runs.
 pub const fn next_restart(restarts: u32, are_all: bool) -> u32 {
     if are_all { restarts + 1 } else { RESTARTS_MAX }
 }

@@ -121,8 +121,8 @@ impl Table {
             .read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
     }
 
-    /// Gives rows that are in blocks to `each`, in no particular order: reads their blocks whole, each once, and several
-    /// side by side. Calls `stopped` before each read, and fails with its error.
+    /// Gives rows that are in blocks to `each`, in no particular order: reads their blocks whole, each once, and
+    /// several side by side. Calls `stopped` before each read, and fails with its error.
     ///
     /// # Errors
     /// If a row cannot be read; and those of `each`.
