@@ -100,6 +100,11 @@ impl Definitions {
         Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits, budget)
     }
 
+    /// The same schema without the procedures of the program, with other limits.
+    pub fn without_registered(&self, limits: Limits) -> Self {
+        Self::compile(self.version, self.schema.clone(), Arc::default(), limits, Arc::clone(&self.budget))
+    }
+
     /// Whether a procedure of this name exists, even if it does not fit the schema.
     pub fn has_procedure(&self, name: &str) -> bool {
         self.procedures.contains_key(name)

@@ -110,6 +110,7 @@ pub struct BlockFiles {
     disk: Arc<dyn Disk>,
     next_block: AtomicU64,
     next_segment: AtomicU64,
+    replay_reads: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -155,7 +156,8 @@ impl BlockFiles {
         let last = there.iter().copied().chain(held).map(|segment| segment.number).max().unwrap_or(0);
         state.left = there.into_iter().filter(|segment| !state.is_referred_to(*segment)).collect();
         let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last + 1));
-        Ok(Arc::new(Self { disk, next_block, next_segment, state: Mutex::new(state) }))
+        let replay_reads = AtomicU64::new(0);
+        Ok(Arc::new(Self { disk, next_block, next_segment, replay_reads, state: Mutex::new(state) }))
     }
 
     /// Removes files that earlier processes have left, and that no snapshot needs. A file that cannot be removed does
@@ -205,6 +207,16 @@ impl BlockFiles {
             }
         }
         kept.values().sum()
+    }
+
+    /// Rows that logged transactions of this process, and those of its replay, have changed or waited for after they
+    /// were in blocks at the snapshot before: a replay would read each of them. Only grows.
+    pub fn replay_reads(&self) -> u64 {
+        self.replay_reads.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_replay_reads(&self, rows: u64) {
+        self.replay_reads.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// Notes that a snapshot refers to a file's first bytes, as many as this at least.

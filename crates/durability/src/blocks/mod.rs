@@ -19,6 +19,7 @@ mod opened;
 mod store;
 #[cfg(test)]
 mod tests;
+mod together;
 mod writer;
 
 pub(crate) use directory::read_directory;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
-    BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
-    Charge, DirectoryEntry, RowReader, SamplingRate, TupleId, Victims, Working,
+    BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, BlocksReader,
+    Budget, Charge, DirectoryEntry, ReadRow, RowReader, SamplingRate, TupleId, Victims, Working,
 };
 use thermocline_types::{Error, Result, either};
 
@@ -18,6 +18,7 @@ use super::directory::{DirectoryBuilder, KeysOfBlock};
 use super::files::{self, BlockFiles, Source};
 use super::format::{BlockBuilder, PAGE_BYTES, Record, segment_header};
 use super::opened::{OpenedBlock, RowRead, Traffic};
+use super::together;
 use super::writer::{BlockWrites, PendingBlock, SegmentWrites};
 use crate::disk::{Device, ReadFile};
 
@@ -746,6 +747,22 @@ impl Blocks for BlockStore {
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {
         let opened = self.opened(block)?;
         Ok(Box::new(move || opened.rows()))
+    }
+
+    fn read_rows(&self, reads: Vec<RowReader>) -> Vec<Result<ReadRow>> {
+        together::read_rows(reads, self.files.disk().reads_at_once())
+    }
+
+    fn blocks_reader(&self, blocks: Vec<BlockNumber>) -> Result<BlocksReader> {
+        let opened: Vec<OpenedBlock> = blocks.into_iter().map(|block| self.opened(block)).collect::<Result<_>>()?;
+        let at_once = self.files.disk().reads_at_once();
+        Ok(Box::new(move || {
+            together::read_together(opened.into_iter(), at_once, |opened| (opened.number, opened.rows()))
+        }))
+    }
+
+    fn note_replay_reads(&mut self, rows: u64) {
+        self.files.add_replay_reads(rows);
     }
 
     fn sparse(&self, count: usize) -> Vec<BlockNumber> {

@@ -62,6 +62,12 @@ pub trait Disk: Debug + Send + Sync {
         false
     }
 
+    /// Threads that may read such files side by side, each waiting for its read; 1 where reads come one after the
+    /// other, so that they come in the same order each time.
+    fn reads_at_once(&self) -> usize {
+        1
+    }
+
     /// Measures the device that its files are on; `None` if it has none, or it cannot be seen behind a cache.
     fn measure(&self) -> Result<Option<Device>> {
         Ok(None)

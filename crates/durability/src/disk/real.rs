@@ -22,6 +22,9 @@ use crate::disk::{AppendFile, Device, DirectoryLock, Disk, ReadFile};
 /// lock two different files of that name.
 const LOCK: &str = "lock";
 
+/// Threads that read blocks side by side: each waits for the device nearly all of the time.
+const READS_AT_ONCE: usize = 16;
+
 /// A directory of the file system.
 #[derive(Debug)]
 pub struct RealDisk {
@@ -147,6 +150,10 @@ impl Disk for RealDisk {
 
     fn is_asynchronous(&self) -> bool {
         self.ring().is_some_and(|ring| ring.works())
+    }
+
+    fn reads_at_once(&self) -> usize {
+        READS_AT_ONCE
     }
 
     fn measure(&self) -> Result<Option<Device>> {

@@ -274,6 +274,17 @@ impl<'a> Group<'a> {
         Self { records, count: header.count }
     }
 
+    /// Bytes of the records.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.records
+    }
+
+    /// The records of these [bytes](Self::bytes) of a group, in order.
+    pub fn records_of(bytes: &'a [u8]) -> impl Iterator<Item = Record<'a>> {
+        let mut rest = bytes;
+        std::iter::from_fn(move || record::read_checked(&mut rest))
+    }
+
     /// Number of records.
     pub const fn count(&self) -> u32 {
         self.count
@@ -281,8 +292,7 @@ impl<'a> Group<'a> {
 
     /// Each record, in order.
     pub fn records(&self) -> impl Iterator<Item = Record<'a>> {
-        let mut rest = self.records;
-        std::iter::from_fn(move || record::read_checked(&mut rest))
+        Self::records_of(self.records)
     }
 }
 

@@ -54,8 +54,8 @@ pub trait Replay {
     fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()>;
 
     /// Executes a record that first ran with these semantics; an error if its digest differs from the logged one: see
-    /// [`verify_digest`].
-    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()>;
+    /// [`verify_digest`]. Some of the records behind it are known: what they need may be fetched with what it needs.
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics, behind: &[Record<'_>]) -> Result<()>;
 
     /// Called last.
     fn finish(&mut self) -> Result<()>;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use thermocline_machine::ids::{DatabaseId, Identity, Micros, PartitionId, TransactionId};
+use thermocline_machine::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_statements::{define, split};
-use thermocline_tables::partition::{Digest, Head, Member, Partition, Scope};
+use thermocline_tables::partition::{Digest, Head, Member, NeededRows, Partition, Scope};
 use thermocline_tables::schema::{Schema, TableId};
 use thermocline_tables::table::{Budget, TableLoad, TupleId};
 use thermocline_types::{Error, Result, Value};
@@ -24,6 +24,10 @@ pub trait Execute {
 
     /// Runs a statement.
     fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()>;
+
+    /// Runs a command before its turn, only to find evicted rows that it is likely to need then: its changes are
+    /// undone, and its outcome does not matter. Does nothing where that might not end, or take long.
+    fn look_ahead(&mut self, scope: &mut Scope<'_>, body: &Body<'_>) -> Result<()>;
 
     /// Called when the schema has changed.
     fn defined(&mut self, schema: &Schema);
@@ -43,7 +47,12 @@ pub struct Rebuild<X> {
     execute: X,
     /// Rows of a transaction whose last record has not come yet; `None` between two transactions.
     parts: Option<Parts>,
+    /// The last record that was [looked at](Self::look) before its turn. Rows that came back stay until it is replayed.
+    looked_until: Sequence,
 }
+
+/// Times that a record is looked at before its turn: what it needs first may say what it needs next.
+const LOOKS_MAX: u32 = 4;
 
 /// Rows of all of a transaction's records but the last.
 #[derive(Debug)]
@@ -87,7 +96,7 @@ impl<X: Execute> Rebuild<X> {
             .map(|id| Member::new(Partition::new(PartitionId(id), count, Arc::clone(budget), seed), undo_bytes_max))
             .collect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { members, threads, schema: Schema::default(), execute, parts: None }
+        Self { members, threads, schema: Schema::default(), execute, parts: None, looked_until: Sequence::ZERO }
     }
 
     /// Evicts rows to blocks in these files while the budget is exceeded, and leaves rows of the snapshot in theirs.
@@ -129,13 +138,21 @@ impl<X: Execute> Rebuild<X> {
 
     /// Writes logged rows. There is no digest to compare: it covers all changes, while these are the last images of
     /// each row, which the record's checksum covers.
-    fn effects(&mut self, effects: &Effects<'_>) -> Result<()> {
+    fn effects(&mut self, sequence: Sequence, effects: &Effects<'_>, behind: &[Record<'_>]) -> Result<()> {
         let parts = self.parts.take();
         let mut rows: Vec<_> = parts.iter().flat_map(Parts::effects).collect();
         effects.each(|effect| {
             rows.push(effect);
             Ok(())
         })?;
+        let mut needed = self.needed();
+        for effect in &rows {
+            self.add_effect(&mut needed, effect);
+        }
+        // Many are read side by side anyway, and need not come back to be removed.
+        if needed.iter().any(|needed| !needed.is_empty()) && !self.is_fetch(&needed, &[]) {
+            self.bring_back(sequence, needed, behind)?;
+        }
         let partitions: BTreeSet<PartitionId> = rows.iter().map(|effect| effect.partition).collect();
         for id in partitions {
             let of = rows.iter().filter(|effect| effect.partition == id);
@@ -160,38 +177,31 @@ impl<X: Execute> Rebuild<X> {
     fn execute(
         &mut self,
         (record, semantics): (&Record<'_>, Semantics),
+        behind: &[Record<'_>],
         mut run: impl FnMut(&mut X, &mut Scope<'_>) -> Result<()>,
     ) -> Result<()> {
         for partition in record.partitions.iter() {
             self.member(partition)?;
         }
-        // A command that ran over several partitions uses no others, so it may have all of them.
-        let members = match record.partitions.single() {
-            Some(PartitionId(id)) => self.members.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
-            None => &mut self.members,
-        };
-        let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
-        loop {
-            members.iter_mut().for_each(|member| member.begin(head));
-            match run(&mut self.execute, &mut Scope::new(members)) {
-                Ok(()) => break,
-                Err(Error::Evicted) => {
-                    members.iter_mut().map(Member::split).try_for_each(|(partition, transaction)| {
-                        partition.abort(transaction)?;
-                        partition.bring_back_wanted(transaction)?;
-                        partition.keep_limit()
-                    })?
-                }
-                Err(error) => return Err(failed(record, error)),
+        while let Err(error) = run(&mut self.execute, &mut Scope::new(begun(&mut self.members, record))) {
+            if error != Error::Evicted {
+                return Err(failed(record, error));
             }
+            abort(members_of(&mut self.members, record))?;
+            let mut needed = self.needed();
+            needed.iter_mut().for_each(NeededRows::require);
+            self.bring_back(record.sequence, needed, behind)?;
         }
+        let members = members_of(&mut self.members, record);
         let digest =
             if semantics.digests_changes() { Member::digest(members) } else { Member::digest_at_the_end(members)? };
         verify_digest(record, digest.bits())?;
         for member in members {
             let (partition, transaction) = member.split();
             partition.commit(transaction);
-            partition.unpin();
+            if self.looked_until <= record.sequence {
+                partition.unpin();
+            }
             partition.keep_limit()?;
         }
         if self.members.first().is_some_and(|member| member.partition.budget().pressure() > 0) {
@@ -201,9 +211,121 @@ impl<X: Execute> Rebuild<X> {
         Ok(())
     }
 
+    /// The evicted rows that the last command has needed in each partition.
+    fn needed(&mut self) -> Vec<NeededRows> {
+        let taken = self.members.iter_mut().map(|member| {
+            let mut needed = NeededRows::default();
+            member.partition.take_needed(&mut needed);
+            needed
+        });
+        taken.collect()
+    }
+
+    /// Whether rows are as many as are read at once in some partition, beside rows of these numbers and bytes.
+    fn is_fetch(&self, needed: &[NeededRows], beside: &[(usize, usize)]) -> bool {
+        let beside = beside.iter().copied().chain(std::iter::repeat((0, 0)));
+        self.members.iter().zip(needed).zip(beside).any(|((member, needed), (rows, bytes))| {
+            let size = needed.size();
+            member.partition.is_fetch((size.0 + rows, size.1 + bytes))
+        })
+    }
+
+    /// Brings back rows that a record needs, and with them those that records behind it are found to need: each of them
+    /// would wait for its own otherwise. They stay until all of these records are replayed. What is found has no effect
+    /// on what any of them does.
+    fn bring_back(&mut self, sequence: Sequence, mut needed: Vec<NeededRows>, behind: &[Record<'_>]) -> Result<()> {
+        self.looked_until = self.looked_until.max(sequence);
+        let is_new = |record: &&Record<'_>| record.sequence > self.looked_until;
+        // Behind a definition, commands may mean something else.
+        let records = behind.iter().take_while(|record| !matches!(record.body, Body::Definition(_)));
+        let mut records: Vec<&Record<'_>> = records.filter(is_new).collect();
+        let mut beside = vec![(0, 0); self.members.len()];
+        for _ in 0..LOOKS_MAX {
+            let mut again = Vec::new();
+            for record in records {
+                if self.is_fetch(&needed, &beside) {
+                    break;
+                }
+                self.looked_until = self.looked_until.max(record.sequence);
+                if self.look(record, &mut needed)? {
+                    again.push(record);
+                }
+            }
+            records = again;
+            for ((member, needed), (rows, bytes)) in self.members.iter_mut().zip(&needed).zip(&mut beside) {
+                let size = needed.size();
+                (*rows, *bytes) = (*rows + size.0, *bytes + size.1);
+                member.partition.bring_back_needed(needed)?;
+                member.partition.keep_limit()?;
+            }
+            if records.is_empty() {
+                break;
+            }
+            needed = self.needed();
+        }
+        Ok(())
+    }
+
+    /// Adds the evicted rows that a record is likely to need; says whether it should be looked at again when they are
+    /// back.
+    fn look(&mut self, record: &Record<'_>, needed: &mut [NeededRows]) -> Result<bool> {
+        match &record.body {
+            Body::Effects(effects) | Body::Part(effects) => {
+                effects.each(|effect| {
+                    self.add_effect(needed, &effect);
+                    Ok(())
+                })?;
+                Ok(false)
+            }
+            Body::Call { .. } | Body::Statement { .. } => {
+                // Whatever is wrong with it shows in its turn.
+                let _found = self.execute.look_ahead(&mut Scope::new(begun(&mut self.members, record)), &record.body);
+                abort(members_of(&mut self.members, record))?;
+                let members = self.members.iter_mut().zip(needed);
+                Ok(members.fold(false, |any, (member, needed)| member.partition.take_needed(needed) || any))
+            }
+            Body::Definition(_) | Body::Load(..) | Body::TakeBack(..) | Body::LoadEnd(..) => Ok(false),
+        }
+    }
+
+    /// Adds the row of an effect, if it is evicted.
+    fn add_effect(&self, needed: &mut [NeededRows], effect: &Effect<'_>) {
+        let place = usize::from(effect.partition.0);
+        if let (Some(member), Some(needed)) = (self.members.get(place), needed.get_mut(place)) {
+            member.partition.add_needed(needed, effect.table, effect.tuple);
+        }
+    }
+
+    /// Lets rows go again that came back for records up to this one.
+    fn replayed(&mut self, sequence: Sequence) {
+        if self.looked_until <= sequence {
+            self.members.iter_mut().for_each(|member| member.partition.unpin());
+        }
+    }
+
     fn keep_limit(&mut self) -> Result<()> {
         self.members.iter_mut().try_for_each(|member| member.partition.keep_limit())
     }
+}
+
+/// The partitions of a record. A command that ran over several uses no others, so it may have all of them.
+fn members_of<'m>(members: &'m mut [Member], record: &Record<'_>) -> &'m mut [Member] {
+    match record.partitions.single() {
+        Some(PartitionId(id)) => members.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
+        None => members,
+    }
+}
+
+/// [`members_of`] with the record's transaction begun.
+fn begun<'m>(members: &'m mut [Member], record: &Record<'_>) -> &'m mut [Member] {
+    let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
+    let members = members_of(members, record);
+    members.iter_mut().for_each(|member| member.begin(head));
+    members
+}
+
+fn abort(members: &mut [Member]) -> Result<()> {
+    members.iter_mut().map(Member::split).try_for_each(|(partition, transaction)| partition.abort(transaction))
 }
 
 /// [`Rebuild::take_back_loads`] for the partitions of a rebuilt database.
@@ -269,7 +391,7 @@ impl<X: Execute> Replay for Rebuild<X> {
         fill(self.members.iter_mut().map(|member| &mut member.partition), self.threads, rows, &replicated, loaded)
     }
 
-    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()> {
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics, behind: &[Record<'_>]) -> Result<()> {
         if let Some(parts) = &self.parts
             && (parts.transaction != record.transaction || !matches!(record.body, Body::Part(_) | Body::Effects(_)))
         {
@@ -278,14 +400,17 @@ impl<X: Execute> Replay for Rebuild<X> {
         match record.body {
             Body::Call { procedure, version, arguments } => {
                 let arguments = arguments.to_vec()?;
-                self.execute((record, semantics), |execute, scope| execute.call(scope, procedure, version, &arguments))
+                self.execute((record, semantics), behind, |execute, scope| {
+                    execute.call(scope, procedure, version, &arguments)
+                })
             }
             Body::Statement { sql, parameters } => {
                 let parameters = parameters.to_vec()?;
-                self.execute((record, semantics), |execute, scope| execute.statement(scope, sql, &parameters))
+                self.execute((record, semantics), behind, |execute, scope| execute.statement(scope, sql, &parameters))
             }
             Body::Effects(effects) => {
-                self.effects(&effects).map_err(|error| failed(record, error))?;
+                let applied = self.effects(record.sequence, &effects, behind);
+                applied.map_err(|error| failed(record, error))?;
                 self.keep_limit()
             }
             Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),
@@ -294,7 +419,7 @@ impl<X: Execute> Replay for Rebuild<X> {
                 self.keep_limit()
             }
             Body::Load(load, images) => {
-                self.execute((record, semantics), |_, scope| insert_hidden(scope, load, images))
+                self.execute((record, semantics), behind, |_, scope| insert_hidden(scope, load, images))
             }
             Body::TakeBack(load, rows) => {
                 let taken = self.members.iter_mut().try_for_each(|member| {
@@ -306,7 +431,9 @@ impl<X: Execute> Replay for Rebuild<X> {
             Body::LoadEnd(load, outcome) => {
                 end_load(&mut self.members, load, outcome).map_err(|error| failed(record, error))
             }
-        }
+        }?;
+        self.replayed(record.sequence);
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -8,7 +8,7 @@ use super::plan::{Plan, Progress, Recovered, of_other_partitions, unfinished};
 use super::{Halt, ReadOnly, Replay, SnapshotRows};
 use crate::Semantics;
 use crate::disk::Disk;
-use crate::log::{Body, LogEnd, Next, Opened, Record, SegmentNumber, SegmentReader};
+use crate::log::{Body, Group, LogEnd, Next, Opened, Record, SegmentNumber, SegmentReader};
 use crate::snapshot::read_definitions;
 
 /// Applies the snapshot and the records after it to a state.
@@ -161,33 +161,45 @@ impl<'a> Run<'a> {
             .into());
         }
         let before = self.recovered.progress.log_bytes;
+        let mut window = Window::default();
         loop {
-            match reader.next_group()? {
-                Next::Group(group) => {
-                    for record in group.records().filter(|record| record.sequence > self.plan.position) {
-                        if record.sequence > until {
-                            return Ok(None);
-                        }
-                        if let Some(identity) = identity.filter(|identity| *identity != header.identity) {
-                            return Err(of_other_partitions(segment, header.identity.partitions, identity).into());
-                        }
-                        self.plan.check_interrupt()?;
-                        self.record(&record, header.semantics)?;
+            let end = window.fill(&mut reader);
+            let records: Vec<Record<'_>> = Group::records_of(&window.bytes).collect();
+            let mut rest = &*records;
+            for (count, offset) in &window.groups {
+                for _ in 0..*count {
+                    let Some((record, behind)) = rest.split_first() else { break };
+                    rest = behind;
+                    if record.sequence <= self.plan.position {
+                        continue;
                     }
-                    self.recovered.progress.log_bytes = before + reader.offset();
-                    (self.report)(&self.recovered.progress);
+                    if record.sequence > until {
+                        return Ok(None);
+                    }
+                    if let Some(identity) = identity.filter(|identity| *identity != header.identity) {
+                        return Err(of_other_partitions(segment, header.identity.partitions, identity).into());
+                    }
+                    self.plan.check_interrupt()?;
+                    let wanted = behind.partition_point(|later| later.sequence <= until);
+                    self.record(record, header.semantics, behind.get(..wanted).unwrap_or_default())?;
                 }
-                Next::Sealed => break,
-                Next::End | Next::Torn if last => break,
-                Next::End | Next::Torn => return Err(unfinished(segment).into()),
+                self.recovered.progress.log_bytes = before + offset;
+                (self.report)(&self.recovered.progress);
+            }
+            match end? {
+                WindowEnd::Full => {}
+                WindowEnd::Sealed => break,
+                WindowEnd::End if last => break,
+                WindowEnd::End => return Err(unfinished(segment).into()),
             }
         }
         Ok(Some(reader.next_sequence()))
     }
 
-    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<(), Halt> {
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics, behind: &[Record<'_>]) -> Result<(), Halt> {
         let older = (semantics < Semantics::CURRENT).then_some(semantics);
-        let replayed = caught(format_args!("log record {}", record.sequence), || self.replay.record(record, semantics));
+        let replayed =
+            caught(format_args!("log record {}", record.sequence), || self.replay.record(record, semantics, behind));
         replayed.and_then(|replayed| replayed).map_err(|error| self.differs(error, older))?;
         if matches!(record.body, Body::Part(_)) {
             self.open = Some(record.transaction);
@@ -200,5 +212,52 @@ impl<'a> Run<'a> {
         recovered.transaction = recovered.transaction.max(record.transaction);
         recovered.timestamp = recovered.timestamp.max(record.timestamp);
         Ok(())
+    }
+}
+
+/// Bytes of records in a window from which on no further group is added.
+const WINDOW_BYTES: usize = 256 << 10;
+/// Records from which on none is.
+const WINDOW_RECORDS: u32 = 256;
+
+/// Whole groups of a segment that follow each other: while one of their records is replayed, those behind it are known.
+#[derive(Debug, Default)]
+struct Window {
+    /// Records.
+    bytes: Vec<u8>,
+    /// Number of records of each group, and the offset behind it.
+    groups: Vec<(u32, u64)>,
+}
+
+/// What follows a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WindowEnd {
+    /// There may be more.
+    Full,
+    /// The segment was ended on purpose.
+    Sealed,
+    /// The segment ends, or has a write that did not complete.
+    End,
+}
+
+impl Window {
+    /// Reads the next groups. Those before one that cannot be read are there in any case.
+    fn fill(&mut self, reader: &mut SegmentReader) -> Result<WindowEnd> {
+        self.bytes.clear();
+        self.groups.clear();
+        let mut records = 0;
+        while self.bytes.len() < WINDOW_BYTES && records < WINDOW_RECORDS {
+            let count = match reader.next_group()? {
+                Next::Group(group) => {
+                    self.bytes.extend_from_slice(group.bytes());
+                    group.count()
+                }
+                Next::Sealed => return Ok(WindowEnd::Sealed),
+                Next::End | Next::Torn => return Ok(WindowEnd::End),
+            };
+            records += count;
+            self.groups.push((count, reader.offset()));
+        }
+        Ok(WindowEnd::Full)
     }
 }

@@ -49,7 +49,8 @@ impl Replay for Numbers {
         Ok(())
     }
 
-    fn record(&mut self, record: &Record<'_>, _: Semantics) -> Result<()> {
+    fn record(&mut self, record: &Record<'_>, _: Semantics, behind: &[Record<'_>]) -> Result<()> {
+        assert!(behind.iter().zip(record.sequence.0 + 1..).all(|(next, number)| next.sequence.0 == number));
         let Body::Definition(sql) = record.body else { return Err(Error::internal("no definition")) };
         verify_digest(record, sql.len() as u64)?;
         let number = record.sequence.0;

@@ -128,9 +128,7 @@ impl Copier {
     ///
     /// Replicated tables are copied from the first partition only.
     pub fn begin(partition: &mut Partition, position: Sequence, bytes_max: usize) -> Self {
-        if let Some(blocks) = partition.blocks_mut() {
-            blocks.begin_snapshot(position);
-        }
+        partition.begin_snapshot(position);
         let first = partition.id().0 == 0;
         let tables: VecDeque<_> = partition
             .tables()

@@ -99,6 +99,12 @@ impl Environment {
         self.missing_max.set(self.missing.get().saturating_add(most).clamp(1, MISSING_MAX));
     }
 
+    /// Has a statement go on however many evicted rows it needs: it scans a table for them, which is not to be repeated
+    /// for each thousand.
+    pub(crate) fn seek_all(&self) {
+        self.missing_max.set(usize::MAX);
+    }
+
     /// The result of a statement; [`Error::Evicted`] if it went on without evicted rows, whatever came of that.
     #[inline]
     pub(crate) fn complete<T>(&self, result: Result<T>) -> Result<T> {

@@ -342,6 +342,9 @@ pub(super) fn matching(
     let mut frame = Frame::new(parameters, environment);
     let Found { mut ids, mut unread } = Found::default();
     let mut unread_bytes = 0;
+    if matches!(step.access, Access::Scan) && table.evicted_rows() > 0 {
+        environment.seek_all();
+    }
     find_rows(step, partition, &mut frame, &mut |id, frame| {
         match frame.sources.get(step.slot) {
             Some(Source::Row(row)) if is_unread && step.is_answered_by_key(table, id) => {

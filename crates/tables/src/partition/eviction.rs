@@ -14,6 +14,7 @@ use std::sync::Arc;
 use thermocline_types::{Error, Result};
 
 use super::choice::Choice;
+use super::needed::{FETCH_ROWS_MAX, NeededRows};
 use super::turns::Candidate;
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
@@ -23,13 +24,9 @@ use crate::table::{
     RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Unread, UseCounts, Victims,
 };
 
-/// Rows that are read at once for a transaction: their images are in memory twice. One that needs more is undone again.
-const FETCH_ROWS_MAX: usize = 1024;
-/// Bytes of these rows, approximately.
-const FETCH_BYTES_MAX: usize = 4 << 20;
-/// Divisor of the memory limit for them.
-const FETCH_SHARE: u64 = 64;
-/// Rows that are looked at for it.
+/// Divisor of the memory limit for rows of a transaction that come back while it waits for others.
+const WANTED_SHARE: u64 = 8;
+/// Rows that are looked at for a block.
 const LOOKS_MAX: usize = 1 << 16;
 /// Bytes of rows that go at once where a transaction waits for memory.
 const ROOM_BYTES: usize = 1 << 20;
@@ -84,6 +81,23 @@ impl WantedRow {
     pub fn start(self, then: impl FnOnce(FetchedRow) + Send + 'static) {
         let Self { table, id, place, reader } = self;
         reader.start(Box::new(move |read| then(FetchedRow { table, id, place, read })));
+    }
+}
+
+/// Evicted rows that a transaction waits for.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Those that are read now.
+    pub rows: Vec<WantedRow>,
+    /// Those that are read after them.
+    pub rest: Vec<WantedId>,
+    /// Whether these are all that it needs: otherwise they would take too much of the memory while it waits.
+    pub are_all: bool,
+}
+
+impl Wanted {
+    const fn all(rows: Vec<WantedRow>) -> Self {
+        Self { rows, rest: Vec::new(), are_all: true }
     }
 }
 
@@ -146,13 +160,10 @@ impl Partition {
     pub fn bring_back_wanted(&mut self, transaction: &Transaction) -> Result<()> {
         self.waits.blocking_total += 1;
         self.pin_changed(transaction)?;
-        let ids: Vec<TableId> = self.tables().map(|table| table.definition().id).collect();
-        for table in ids {
-            for id in self.table_mut(table)?.take_wanted() {
-                self.returning(table, |partition, growth| partition.bring_back(table, id, growth))?;
-            }
-        }
-        Ok(())
+        let mut needed = NeededRows::default();
+        self.take_needed(&mut needed);
+        needed.require();
+        self.bring_back_needed(&needed)
     }
 
     /// Keeps the rows that a transaction has changed in memory until [`Partition::unpin`]: an evicted row could not be
@@ -168,35 +179,60 @@ impl Partition {
         Ok(())
     }
 
-    /// Up to 1024 of the evicted rows that transactions have needed since the last call, and up to about 4 MiB, or a 64th
-    /// of the memory limit, to be
-    /// [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched); and whether these are all of them.
+    /// The evicted rows that transactions have needed since the last call, of which up to 1024, and up to about 4 MiB
+    /// or a 64th of the memory limit, are to be [fetched](WantedRow::fetch) and [brought
+    /// back](Partition::bring_back_fetched) first.
     ///
     /// # Errors
     /// If a block does not exist.
-    pub fn wanted(&mut self) -> Result<(Vec<WantedRow>, bool)> {
-        let bytes_max = FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX));
-        let Self { tables, blocks, .. } = self;
-        let Some(blocks) = blocks else { return Ok((Vec::new(), true)) };
-        let (mut wanted, mut bytes, mut are_all) = (Vec::new(), 0, true);
-        for table in tables.iter_mut().flatten() {
-            let (mut seen, mut in_blocks) = (BTreeSet::new(), BTreeSet::new());
+    pub fn wanted(&mut self) -> Result<Wanted> {
+        let mut seen = BTreeSet::new();
+        let mut ids: Vec<WantedId> = Vec::new();
+        for table in self.tables_mut() {
+            let id = table.definition().id;
             // Those that are needed first come first.
-            for id in table.take_wanted().into_iter().filter(|id| seen.insert(*id)) {
-                let Some(place) = table.block_place(id) else { continue };
-                if wanted.len() >= FETCH_ROWS_MAX || bytes >= bytes_max {
-                    are_all = false;
-                    break;
-                }
-                let is_first = in_blocks.insert(place.block);
-                bytes += blocks.read_bytes(place.block, is_first);
-                let reader = TableBlocks::new(table.definition(), &**blocks).reader(place, id, is_first)?;
-                wanted.push(WantedRow { table: table.definition().id, id, place, reader });
-            }
+            ids.extend(table.take_wanted().into_iter().map(|row| (id, row)).filter(|wanted| seen.insert(*wanted)));
         }
         self.waits.waits_total += 1;
-        self.waits.rows_total += wanted.len() as u64;
-        Ok((wanted, are_all))
+        self.some_wanted(&ids)
+    }
+
+    /// The next ones of rows that were [left](Wanted::rest) for later, after the earlier ones came back, which are the
+    /// last to go until the transaction runs.
+    ///
+    /// # Errors
+    /// As of [`Partition::wanted`].
+    pub fn wanted_next(&mut self, rest: &[WantedId]) -> Result<Wanted> {
+        self.unpin_for_now();
+        // It is one wait of the transaction.
+        self.waits.waited_total = self.waits.waited_total.saturating_sub(1);
+        self.some_wanted(rest)
+    }
+
+    fn some_wanted(&mut self, ids: &[WantedId]) -> Result<Wanted> {
+        let (bytes_max, all_bytes_max) = (self.fetch_bytes_max(), self.budget().limit() / WANTED_SHARE);
+        let Some(blocks) = self.blocks.as_deref() else { return Ok(Wanted::all(Vec::new())) };
+        let (mut wanted, mut bytes, mut in_blocks, mut taken) = (Wanted::all(Vec::new()), 0, BTreeSet::new(), 0);
+        for (table, id) in ids {
+            if wanted.rows.len() >= FETCH_ROWS_MAX || bytes >= bytes_max {
+                break;
+            }
+            taken += 1;
+            // It may be back, or its table gone.
+            let Some(table) = self.tables.get(table.0 as usize).and_then(Option::as_ref) else { continue };
+            let Some(place) = table.block_place(*id) else { continue };
+            let is_first = in_blocks.insert(place.block);
+            bytes += blocks.read_bytes(place.block, is_first);
+            let reader = TableBlocks::new(table.definition(), blocks).reader(place, *id, is_first)?;
+            wanted.rows.push(WantedRow { table: table.definition().id, id: *id, place, reader });
+        }
+        wanted.rest = ids.get(taken..).unwrap_or_default().to_vec();
+        let mean = bytes / wanted.rows.len().max(1);
+        if mean as u64 * wanted.rest.len() as u64 > all_bytes_max {
+            (wanted.rest, wanted.are_all) = (Vec::new(), false);
+        }
+        self.waits.rows_total += wanted.rows.len() as u64;
+        Ok(wanted)
     }
 
     /// Brings back rows that were read, unless they are back already, evicting others where memory is full. They stay
@@ -229,6 +265,7 @@ impl Partition {
     fn bring_back_others(&mut self, id: TableId, mut block: BlockRows) -> Result<()> {
         let Self { tables, blocks: Some(blocks), .. } = self else { return Ok(()) };
         let Some(table) = tables.get_mut(id.0 as usize).and_then(Option::as_mut) else { return Ok(()) };
+        self.has_come_back = true;
         block.choose(|id, place| table.block_place(id) == Some(place));
         for (id, image) in block.chosen() {
             match table.bring_back_unasked(id, image) {
@@ -241,7 +278,11 @@ impl Partition {
     }
 
     /// The table of a row, the blocks, and where in them the row is; `None` if it is not evicted.
-    fn evicted(&mut self, table: TableId, id: TupleId) -> Result<Option<(&mut Table, &mut dyn Blocks, BlockPlace)>> {
+    pub(super) fn evicted(
+        &mut self,
+        table: TableId,
+        id: TupleId,
+    ) -> Result<Option<(&mut Table, &mut dyn Blocks, BlockPlace)>> {
         let Self { tables, blocks, .. } = self;
         let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut);
         let Some((table, place)) = table.and_then(|table| table.block_place(id).map(|place| (table, place))) else {
@@ -269,7 +310,8 @@ impl Partition {
 
     /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a
     /// transaction gets a few rows nevertheless: it may be one that reads or deletes them.
-    fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
+    pub(super) fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
+        self.has_come_back = true;
         let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
             Err(full @ Error::OutOfMemory(_)) => full,
             done => return done,
@@ -423,22 +465,6 @@ impl Partition {
         let mut back = |image: &[u8]| table.bring_back(id, image, growth).map(drop);
         TableBlocks::new(&definition, blocks).read(place, id, &mut back)?;
         blocks.release(place.block)
-    }
-
-    /// Removes a row, if it is there, wherever it is. Takes no memory.
-    ///
-    /// # Errors
-    /// If an evicted row cannot be read.
-    pub(super) fn remove(&mut self, table: TableId, id: TupleId) -> Result<()> {
-        if self.table(table)?.block_place(id).is_none() {
-            return self.table_mut(table)?.restore(id, None);
-        }
-        let mut image = Vec::new();
-        self.visit(table, id, &mut |row| {
-            image.extend_from_slice(row.image());
-            Ok(())
-        })?;
-        self.remove_with(table, id, &image)
     }
 
     /// Removes a row that has this image, wherever it is. Takes no memory.

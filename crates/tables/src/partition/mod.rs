@@ -11,6 +11,7 @@
 mod choice;
 mod eviction;
 mod filling;
+mod needed;
 mod participants;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod partition;
@@ -21,8 +22,9 @@ mod transaction;
 mod turns;
 mod waits;
 
-pub use eviction::{FetchedRow, WantedId, WantedRow};
+pub use eviction::{FetchedRow, Wanted, WantedId, WantedRow};
 pub use filling::Filling;
+pub use needed::NeededRows;
 pub use participants::Participants;
 pub use partition::being_built;
 pub use partition::{Partition, PreImages};

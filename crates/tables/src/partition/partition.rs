@@ -14,7 +14,9 @@ use super::{Digest, Transaction, WaitStatistics};
 use crate::PartitionHash;
 use crate::partition::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{self, Blocks, Budget, Build, BuildStep, Growth, Replaced, Table, TableLoad, TupleId};
+use crate::table::{
+    self, Blocks, BlocksReader, Budget, Build, BuildStep, Growth, ReadBlock, Replaced, Table, TableLoad, TupleId,
+};
 
 /// Receives every row that a committed transaction changed, before the next transaction runs: a copy of the rows that
 /// has not reached the row yet needs its earlier image.
@@ -32,6 +34,9 @@ pub trait PreImages: Send {
     }
 }
 
+/// Rows of a load that are removed together.
+const ROWS_AT_ONCE: usize = 1024;
+
 /// A share of the rows: all tables' rows of one partition.
 pub struct Partition {
     id: PartitionId,
@@ -48,6 +53,8 @@ pub struct Partition {
     pub(super) blocks: Option<Box<dyn Blocks>>,
     /// Whether rows may be pinned.
     pub(super) has_pinned: bool,
+    /// Whether rows may have come back since the last snapshot.
+    pub(super) has_come_back: bool,
     /// Bytes by which tables have grown for pinned rows although memory was full.
     pub(super) forced_bytes: usize,
     /// Choice of rows to be evicted.
@@ -80,6 +87,7 @@ impl Partition {
             readers: Vec::new(),
             blocks: None,
             has_pinned: false,
+            has_come_back: false,
             forced_bytes: 0,
             choice: Choice::default(),
             waits: WaitStatistics::default(),
@@ -187,23 +195,34 @@ impl Partition {
     /// Removes some rows of an unfinished load, lowest ids first, and returns how many. They were never visible, so
     /// there is no undo.
     pub fn take_back(&mut self, TableLoad { table, load }: TableLoad, rows: u32) -> Result<u32> {
-        let (mut next, mut before) = (TupleId(0), Vec::new());
-        for removed in 0..rows {
-            let Some(id) = self.table(table)?.next_hidden(load, next) else { return Ok(removed) };
-            next = TupleId(id.0 + 1);
-            self.visit(table, id, &mut |row| {
-                before.clear();
-                before.extend_from_slice(row.image());
-                Ok(())
+        let (mut next, mut removed) = (TupleId(0), 0);
+        while removed < rows {
+            let some = ROWS_AT_ONCE.min((rows - removed) as usize);
+            let mut ids = Vec::with_capacity(some);
+            while ids.len() < some
+                && let Some(id) = self.table(table)?.next_hidden(load, next)
+            {
+                next = TupleId(id.0 + 1);
+                ids.push((table, id));
+            }
+            if ids.is_empty() {
+                break;
+            }
+            removed += ids.len() as u32;
+            self.each_read(&ids, &mut |partition, (table, id), image| {
+                let before: Vec<u8> = match image {
+                    Some(image) => image.to_vec(),
+                    None => partition.table(table)?.image(id)?.to_vec(),
+                };
+                let Self { tables, pre_images, readers, .. } = partition;
+                let found = tables.get(table.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(table))?;
+                let change = table::Change { table, id, before: Some(&before), unread: None };
+                pre_images.retain_mut(|one| one.changed(change));
+                readers.iter().for_each(|reader| reader.lock().changed(change, found.layout()));
+                partition.remove_with(table, id, &before)
             })?;
-            let Self { tables, pre_images, readers, .. } = self;
-            let layout = tables.get(table.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(table))?.layout();
-            let change = table::Change { table, id, before: Some(&before), unread: None };
-            pre_images.retain_mut(|one| one.changed(change));
-            readers.iter().for_each(|reader| reader.lock().changed(change, layout));
-            self.remove_with(table, id, &before)?;
         }
-        Ok(rows)
+        Ok(removed)
     }
 
     /// The unfinished loads.
@@ -252,6 +271,9 @@ impl Partition {
         if transaction.undo.has_unread() {
             self.release_unread(transaction);
         }
+        if self.has_come_back && !transaction.is_read_only() {
+            self.count_replay_reads(transaction);
+        }
         transaction.undo.clear();
     }
 
@@ -285,9 +307,17 @@ impl Partition {
         &mut self,
         rows: impl Iterator<Item = (TableId, TupleId, Option<&'a [u8]>)> + Clone,
     ) -> Result<()> {
-        for (table, id, _) in rows.clone() {
-            self.remove(table, id)?;
-        }
+        let ids: Vec<(TableId, TupleId)> = rows.clone().map(|(table, id, _)| (table, id)).collect();
+        let mut reads = 0;
+        self.each_read(&ids, &mut |partition, (table, id), image| {
+            let counts = image.is_some() || partition.table_mut(table)?.count_came_back(id);
+            reads += u64::from(counts);
+            match image {
+                Some(image) => partition.remove_with(table, id, image),
+                None => partition.table_mut(table)?.restore(id, None),
+            }
+        })?;
+        self.note_replay_reads(reads);
         for (table, id, image) in rows {
             if let Some(image) = image {
                 self.table_mut(table)?.load(id, image)?;
@@ -365,13 +395,21 @@ impl Partition {
         self.table_mut(table)?.begin_build(build, change)
     }
 
-    /// Adds up to `rows` rows to a build: see [`Table::build_step`].
+    /// Adds up to `rows` rows to a build, of those in memory and in blocks that were read for it: see
+    /// [`Table::build_step`]. Returns blocks to be read for the next step as well, elsewhere.
     ///
     /// # Errors
     /// As there.
-    pub fn build_step(&mut self, table: TableId, build: &Arc<Build>, rows: u32) -> Result<BuildStep> {
+    pub fn build_step(
+        &mut self,
+        table: TableId,
+        (build, rows): (&Arc<Build>, u32),
+        read: Vec<ReadBlock>,
+    ) -> Result<(BuildStep, Option<BlocksReader>)> {
         let (table, blocks) = self.with_blocks(table)?;
-        table.build_step(build, blocks, rows)
+        table.take_build_blocks(build, read);
+        let step = table.build_step(build, blocks, rows)?;
+        Ok((step, table.build_reads(build, blocks)?))
     }
 
     /// A table, and the blocks of its evicted rows.

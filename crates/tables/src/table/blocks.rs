@@ -38,6 +38,12 @@ pub struct ReadRow {
 /// Reads a whole block, or says why it cannot.
 pub type BlockReader = Box<dyn FnOnce() -> Result<BlockRows> + Send>;
 
+/// A block that was to be read, and its rows, or why they could not be read.
+pub type ReadBlock = (BlockNumber, Result<BlockRows>);
+
+/// Reads whole blocks side by side, and waits for all of them.
+pub type BlocksReader = Box<dyn FnOnce() -> Vec<ReadBlock> + Send>;
+
 /// A block that was read, with the rows that it had when it was written: some may have left it.
 #[derive(Debug)]
 pub struct BlockRows {
@@ -252,6 +258,19 @@ pub trait Blocks: Debug + Send {
     /// # Errors
     /// If there is no such block.
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader>;
+
+    /// Does reads of rows side by side, as far as the disk can, and waits for all of them. Returns what each has read,
+    /// in their order.
+    fn read_rows(&self, reads: Vec<RowReader>) -> Vec<Result<ReadRow>>;
+
+    /// A read of whole blocks, side by side as far as the disk can, that can be done on any thread, at any later time.
+    ///
+    /// # Errors
+    /// If there is no such block.
+    fn blocks_reader(&self, blocks: Vec<BlockNumber>) -> Result<BlocksReader>;
+
+    /// Notes that a replay of the log behind the newest snapshot would have to read further rows from blocks.
+    fn note_replay_reads(&mut self, rows: u64);
 
     /// Up to `count` blocks of which little is left, if too much of the files is rows that have left: their rows should
     /// go to other blocks, so that files can be removed.

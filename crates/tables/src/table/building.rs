@@ -3,6 +3,7 @@
 mod index;
 mod rows;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,14 +11,16 @@ use index::BuildingIndex;
 use rows::BuildingRows;
 use thermocline_types::{Error, Result};
 
-use super::blocks::Blocks;
+use super::blocks::{BlockRows, Blocks, BlocksReader, ReadBlock};
 use super::budget::Budget;
 use super::index::Index;
 use super::layout::Layout;
-use super::locator::Locators;
+use super::locator::{BlockNumber, Locators};
+use super::put_off::PutOff;
 use super::row::Row;
 use super::slab::Slabs;
 use super::table::Table;
+use super::table_blocks::TableBlocks;
 use super::tuple_ids::TupleId;
 use crate::schema::{Change, IndexId, TableDefinition};
 
@@ -25,8 +28,8 @@ pub(super) use rows::BuiltRows;
 
 /// Bytes of keys or images after which a step ends, because few rows may have long ones.
 const STEP_BYTES: usize = 128 << 10;
-/// Evicted rows that a step reads: a few milliseconds of a disk.
-const STEP_READS: u32 = 16;
+/// Blocks that are read together between two steps.
+const BLOCKS_AT_ONCE: usize = 16;
 
 /// One definition that builds in steps, in all partitions.
 #[derive(Debug, Default)]
@@ -64,17 +67,24 @@ pub enum BuildStep {
 ///              who writes                         who writes
 /// ```
 ///
+/// An index needs evicted rows as well. The cursor puts them off; behind the last row their blocks are read whole, each
+/// once, and outside of the partition: see [`Building::reads`].
+///
 /// Writers are never refused because of a build. Rows that violate it are counted, since the transaction that wrote
 /// them may still abort; a count above zero between two transactions, where steps run, ends the build. So does a lack
 /// of memory.
 ///
-/// Invariants: exactly rows below `cursor` and from `bound` on are entered, unless `failed`; `cursor` only grows, and
-/// ids from `bound` on were free when the build began.
+/// Invariants: exactly rows below `cursor`, but those put off, and from `bound` on are entered, unless `failed`;
+/// `cursor` only grows, and ids from `bound` on were free when the build began.
 #[derive(Debug)]
 pub(super) struct Building {
     build: Arc<Build>,
     cursor: TupleId,
     bound: TupleId,
+    /// Rows that were in blocks when the cursor passed them, and are not entered.
+    put_off: PutOff,
+    /// Blocks that were read for some of them.
+    read: VecDeque<ReadBlock>,
     /// Why it cannot go on; nothing is charged for it then.
     failed: Option<Error>,
     body: Body,
@@ -120,7 +130,8 @@ impl Building {
             Change::AddColumn { table, fill } => Body::Rows(BuildingRows::new(table, fill)?),
             _ => return Err(Error::internal("a definition that builds nothing")),
         };
-        Ok(Self { build: Arc::clone(build), cursor: TupleId(0), bound, failed: None, body })
+        let (build, cursor) = (Arc::clone(build), TupleId(0));
+        Ok(Self { build, cursor, bound, put_off: PutOff::default(), read: VecDeque::new(), failed: None, body })
     }
 
     /// Build that it belongs to.
@@ -165,11 +176,12 @@ impl Building {
 
     /// Whether the row has been entered, so that writers must keep it up to date.
     fn has_met(&self, id: TupleId) -> bool {
-        self.failed.is_none() && (id < self.cursor || id >= self.bound)
+        self.failed.is_none() && (id < self.cursor && !self.put_off.contains(id) || id >= self.bound)
     }
 
     /// Enters a new row.
     pub fn enter(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        self.put_off.take(id);
         if self.has_met(id) {
             let entered = match &mut self.body {
                 Body::Index(index) => index.enter(id, row, budget),
@@ -181,6 +193,9 @@ impl Building {
 
     /// Removes a row.
     pub fn leave(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if self.put_off.take(id) {
+            return;
+        }
         if self.has_met(id) {
             match &mut self.body {
                 Body::Index(index) => index.leave(id, row, budget),
@@ -238,7 +253,8 @@ impl Building {
         }
     }
 
-    /// Enters up to `rows` rows. Evicted ones are read for an index, and keep their columns. Between transactions only.
+    /// Enters up to `rows` rows, or some more of a block. Evicted ones are put off for an index, until their blocks are
+    /// [read](Self::reads), and keep their columns otherwise. Between transactions only.
     ///
     /// # Errors
     /// If the rows violate it, one cannot be read, or there is no memory for it.
@@ -250,33 +266,122 @@ impl Building {
         rows: u32,
     ) -> Result<BuildStep> {
         self.check(table.definition())?;
-        let (mut bytes, mut read) = (0, 0);
+        let mut bytes = 0;
         for _ in 0..rows {
             let Some(id) = table.next(self.cursor).filter(|id| *id < self.bound) else {
                 self.cursor = self.bound;
                 break;
             };
-            let is_evicted = table.block_place(id).is_some();
-            if is_evicted && matches!(self.body, Body::Rows(_)) {
-                self.cursor = TupleId(id.0 + 1);
+            self.cursor = TupleId(id.0 + 1);
+            if table.block_place(id).is_some() {
+                if matches!(self.body, Body::Index(_)) {
+                    self.put_off.add(id, self.bound);
+                }
                 continue;
             }
-            read += u32::from(is_evicted);
-            table.visit(id, blocks, &mut |row| {
-                self.cursor = TupleId(id.0 + 1);
-                self.enter(id, row, budget);
-                Ok(())
-            })?;
-            bytes += match &self.body {
-                Body::Index(index) => index.last_bytes(),
-                Body::Rows(rows) => rows.last_bytes(),
-            };
-            if bytes >= STEP_BYTES || read >= STEP_READS || self.failed.is_some() {
+            self.enter(id, table.row_unread(id)?, budget);
+            bytes += self.last_bytes();
+            if bytes >= STEP_BYTES || self.failed.is_some() {
                 break;
             }
         }
+        let mut entered = 0;
+        while entered < rows
+            && bytes < STEP_BYTES
+            && self.failed.is_none()
+            && let Some((number, block)) = self.read.pop_front()
+        {
+            let mut each = |building: &mut Self, id, row: Row<'_>| {
+                building.enter(id, row, budget);
+                bytes += building.last_bytes();
+                entered += 1;
+            };
+            match block {
+                Ok(block) => self.enter_block(table, block, &mut each)?,
+                // What is damaged there may have left it.
+                Err(_) => self.enter_one_by_one(table, (blocks, number), &mut each)?,
+            }
+        }
         self.check(table.definition())?;
-        Ok(if self.cursor < self.bound { BuildStep::More } else { BuildStep::Done })
+        Ok(if self.is_complete() { BuildStep::Done } else { BuildStep::More })
+    }
+
+    /// Enters the rows of a block that were put off.
+    fn enter_block(
+        &mut self,
+        table: &Table,
+        mut block: BlockRows,
+        each: &mut dyn FnMut(&mut Self, TupleId, Row<'_>),
+    ) -> Result<()> {
+        self.put_off.choose(|id| table.block_place(id), &mut block);
+        table.block_layouts().each_chosen(&block, &mut |id, row| {
+            each(self, id, row);
+            Ok(())
+        })
+    }
+
+    /// [`Building::enter_block`] for a block that cannot be read whole.
+    fn enter_one_by_one(
+        &mut self,
+        table: &Table,
+        (blocks, number): (Option<&dyn Blocks>, BlockNumber),
+        each: &mut dyn FnMut(&mut Self, TupleId, Row<'_>),
+    ) -> Result<()> {
+        let is_there = |id: &TupleId| table.block_place(*id).is_some_and(|place| place.block == number);
+        let ids: Vec<TupleId> = self.put_off.iter().filter(is_there).collect();
+        for id in ids {
+            table.visit(id, blocks, &mut |row| {
+                each(self, id, row);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A read of the next blocks with rows that were put off, whose outcome is to be [taken](Self::take_read): none
+    /// before all other rows are entered, while there are blocks that were read, or behind the last one. Those of the
+    /// rows that are live by now are entered. Between transactions only.
+    ///
+    /// # Errors
+    /// If there are no blocks, or the rows violate it.
+    pub fn reads(
+        &mut self,
+        table: &Table,
+        blocks: Option<&dyn Blocks>,
+        budget: &Budget,
+    ) -> Result<Option<BlocksReader>> {
+        if self.put_off.is_empty() || !self.read.is_empty() || self.cursor < self.bound || self.failed.is_some() {
+            return Ok(None);
+        }
+        let blocks = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
+        let mut live = Vec::new();
+        let found = self.put_off.blocks(|id| table.block_place(id), BLOCKS_AT_ONCE, &mut |id| {
+            live.push(id);
+            Ok(())
+        })?;
+        for id in live {
+            self.enter(id, table.row_unread(id)?, budget);
+        }
+        let found: Vec<BlockNumber> = found.into_iter().collect();
+        TableBlocks::new(table.definition(), blocks).blocks_reader(found).map(Some)
+    }
+
+    /// Takes blocks that were read, for the next steps.
+    pub fn take_read(&mut self, read: Vec<ReadBlock>) {
+        self.read.extend(read);
+    }
+
+    /// Bytes that the last row has added.
+    fn last_bytes(&self) -> usize {
+        match &self.body {
+            Body::Index(index) => index.last_bytes(),
+            Body::Rows(rows) => rows.last_bytes(),
+        }
+    }
+
+    /// Whether all rows are entered.
+    const fn is_complete(&self) -> bool {
+        self.cursor.0 >= self.bound.0 && self.put_off.is_empty()
     }
 
     /// An error if the entered rows violate it. Between transactions only.
@@ -298,7 +403,7 @@ impl Building {
             (Change::AddColumn { table, fill }, Body::Rows(building)) => building.is_of(table, fill),
             _ => false,
         };
-        if !is_of || self.cursor < self.bound {
+        if !is_of || !self.is_complete() {
             return Err(Error::internal(format_args!("{} is not complete, or another one", self.name())));
         }
         Ok(())

@@ -25,6 +25,7 @@ mod layout;
 mod loads;
 mod locator;
 mod patch;
+mod put_off;
 mod region;
 mod row;
 mod row_bits;
@@ -40,8 +41,8 @@ mod use_counts;
 mod victims;
 
 pub use blocks::{
-    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, DirectoryEntry, ReadRow, ReadsRow,
-    RowKeys, RowReader,
+    BlockEntry, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, BlocksReader, DirectoryEntry,
+    ReadBlock, ReadRow, ReadsRow, RowKeys, RowReader,
 };
 pub use budget::{Budget, Full, Growth, Reach, Taken, Working};
 pub use charge::{Charge, allocated};

@@ -41,6 +41,18 @@ impl RowBits {
         self.words.get(at).copied().unwrap_or_default()
     }
 
+    /// Clears the bit of a row, and says whether it was set.
+    pub fn take(&mut self, id: TupleId) -> bool {
+        let was = self.word(id.0 as usize / 64) >> (id.0 % 64) & 1 == 1;
+        self.clear(id);
+        was
+    }
+
+    /// Clears all bits.
+    pub fn clear_all(&mut self) {
+        self.words.fill(0);
+    }
+
     /// Clears the bit of a row.
     pub fn clear(&mut self, id: TupleId) {
         if let Some(word) = self.words.get_mut(id.0 as usize / 64) {

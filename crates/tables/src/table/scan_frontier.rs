@@ -1,13 +1,9 @@
 //! Progress of a reader through a table that transactions change.
 
-use std::collections::BTreeSet;
-
 use thermocline_types::{Error, Result};
 
-use super::{BlockNumber, BlockReader, BlockRows, Blocks, Table, TableBlocks, TupleId};
-
-/// Rows put off that are looked at for their blocks at a time: less than a millisecond.
-const LOOKS_MAX: usize = 1 << 12;
+use super::put_off::PutOff;
+use super::{BlockReader, BlockRows, Blocks, Table, TableBlocks, TupleId};
 
 /// Rows of a table that a reader (a snapshot, or a query) has not read yet. It reads all rows as of one moment, in
 /// steps between which they change.
@@ -26,11 +22,8 @@ pub struct ScanFrontier {
     /// A bit for each id below `bound` that changed before the cursor reached it. Allocated at the beginning, because
     /// marks are made during commits.
     done: Vec<u64>,
-    /// A bit for each row that was in a block when the cursor reached it, and has not been read since.
-    put_off: Vec<u64>,
-    put_off_rows: usize,
-    /// The word of `put_off` with which the next search for blocks begins.
-    resumed_at: usize,
+    /// Rows that were in a block when the cursor reached them, and have not been read since.
+    put_off: PutOff,
 }
 
 impl ScanFrontier {
@@ -48,7 +41,7 @@ impl ScanFrontier {
         let bound = table.id_bound();
         // Ids are 31 bits, so this fits.
         let words = usize::try_from(bound.0.div_ceil(u64::BITS)).unwrap_or(0);
-        Self { cursor: TupleId(0), bound, done: vec![0; words], put_off: Vec::new(), put_off_rows: 0, resumed_at: 0 }
+        Self { cursor: TupleId(0), bound, done: vec![0; words], put_off: PutOff::default() }
     }
 
     /// The next row in turn, and whether it has been read out of turn; `None` after the last.
@@ -60,7 +53,7 @@ impl ScanFrontier {
 
     /// Marks a row that changes; true if its earlier image, if any, must be read now.
     pub fn mark(&mut self, id: TupleId) -> bool {
-        if self.take_put_off(id) {
+        if self.put_off.take(id) {
             return true;
         }
         if id < self.cursor || id >= self.bound || self.is_done(id) {
@@ -74,23 +67,17 @@ impl ScanFrontier {
 
     /// Bytes of the marks.
     pub fn memory_bytes(&self) -> usize {
-        (self.done.capacity() + self.put_off.capacity()) * size_of::<u64>()
+        self.done.capacity() * size_of::<u64>() + self.put_off.memory_bytes()
     }
 
     /// Puts off a row that was next, because it is in a block.
     pub fn put_off(&mut self, id: TupleId) {
-        if self.put_off.is_empty() {
-            self.put_off = vec![0; self.done.len()];
-        }
-        if let Some(word) = self.put_off.get_mut(id.0 as usize / 64) {
-            *word |= 1 << (id.0 % 64);
-            self.put_off_rows += 1;
-        }
+        self.put_off.add(id, self.bound);
     }
 
     /// Whether rows that were put off have not been read.
     pub const fn has_put_off(&self) -> bool {
-        self.put_off_rows > 0
+        !self.put_off.is_empty()
     }
 
     /// Reads of up to `count` blocks with rows that were put off, to be [chosen from](Self::choose). Rows that are live
@@ -106,56 +93,13 @@ impl ScanFrontier {
     ) -> Result<Vec<BlockReader>> {
         let blocks = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
         let blocks = TableBlocks::new(table.definition(), blocks);
-        self.blocks(table, count, live)?.into_iter().map(|block| blocks.block_reader(block)).collect()
-    }
-
-    fn blocks(
-        &mut self,
-        table: &Table,
-        count: usize,
-        live: &mut dyn FnMut(TupleId) -> Result<()>,
-    ) -> Result<BTreeSet<BlockNumber>> {
-        let (mut blocks, mut looks) = (BTreeSet::new(), 0);
-        while let Some(word) = self.put_off.get(self.resumed_at).copied() {
-            let mut left = word;
-            while left != 0 {
-                let id = TupleId((self.resumed_at * 64) as u32 + left.trailing_zeros());
-                left &= left - 1;
-                looks += 1;
-                match table.block_place(id) {
-                    Some(place) => {
-                        blocks.insert(place.block);
-                        if blocks.len() >= count {
-                            return Ok(blocks);
-                        }
-                    }
-                    None => {
-                        self.take_put_off(id);
-                        live(id)?;
-                    }
-                }
-            }
-            if looks >= LOOKS_MAX {
-                return Ok(blocks);
-            }
-            self.resumed_at += 1;
-        }
-        self.resumed_at = 0;
-        Ok(blocks)
+        let found = self.put_off.blocks(|id| table.block_place(id), count, live)?;
+        found.into_iter().map(|block| blocks.block_reader(block)).collect()
     }
 
     /// Chooses the rows of a block that are to be read from it: those put off that are still there.
     pub fn choose(&mut self, table: &Table, block: &mut BlockRows) {
-        block.choose(|id, place| table.block_place(id) == Some(place) && self.take_put_off(id));
-    }
-
-    fn take_put_off(&mut self, id: TupleId) -> bool {
-        let Some(word) = self.put_off.get_mut(id.0 as usize / 64) else { return false };
-        let bit = 1 << (id.0 % 64);
-        let was = *word & bit != 0;
-        *word &= !bit;
-        self.put_off_rows -= usize::from(was);
-        was
+        self.put_off.choose(|id| table.block_place(id), block);
     }
 
     fn is_done(&self, id: TupleId) -> bool {

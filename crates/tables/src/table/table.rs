@@ -86,6 +86,8 @@ pub struct Table {
     /// Rows in blocks, and their number.
     evicted_ids: RowBits,
     evicted: usize,
+    /// Rows that came back since the last snapshot, and are not counted as what a replay would read.
+    came_back: RowBits,
     /// Rows that went to blocks, and that came back, since the start.
     evicted_total: u64,
     returned_total: u64,
@@ -166,6 +168,7 @@ impl Table {
             recency: Mutex::default(),
             hand: TupleId(0),
             evicted_ids: RowBits::default(),
+            came_back: RowBits::default(),
             evicted: 0,
             evicted_total: 0,
             returned_total: 0,
@@ -211,7 +214,8 @@ impl Table {
                 + self.loads.bytes()
                 + self.uses.bytes()
                 + self.recency.lock().bytes()
-                + self.evicted_ids.bytes(),
+                + self.evicted_ids.bytes()
+                + self.came_back.bytes(),
             indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),
         }
     }

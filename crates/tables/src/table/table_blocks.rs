@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
-use super::blocks::{BlockReader, Blocks, ReadRow, ReadsRow, RowReader};
+use super::blocks::{BlockReader, Blocks, BlocksReader, ReadRow, ReadsRow, RowReader};
 use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableDefinition;
@@ -41,6 +41,14 @@ impl<'a> TableBlocks<'a> {
     pub fn block_reader(self, block: BlockNumber) -> Result<BlockReader> {
         let (read, table) = (self.blocks.block_reader(block)?, Arc::clone(self.table));
         Ok(Box::new(move || read().map_err(|error| named(&table, error))))
+    }
+
+    /// [`Blocks::blocks_reader`].
+    pub fn blocks_reader(self, blocks: Vec<BlockNumber>) -> Result<BlocksReader> {
+        let (read, table) = (self.blocks.blocks_reader(blocks)?, Arc::clone(self.table));
+        let names =
+            move |(number, block): (BlockNumber, Result<_>)| (number, block.map_err(|error| named(&table, error)));
+        Ok(Box::new(move || read().into_iter().map(names).collect()))
     }
 }
 

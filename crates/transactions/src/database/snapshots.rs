@@ -21,8 +21,9 @@ use crate::engine::{Exclusive, Handle};
 /// Schedule and cost of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSettings {
-    /// Bytes of log after which a snapshot is taken: approximately the most that recovery has to replay. Also the bytes of
-    /// files of blocks without rows, which stay for the newest snapshot, after which another is taken.
+    /// Bytes of log after which a snapshot is taken: approximately the most that recovery has to replay. A row that
+    /// recovery would have to read from a block counts as 4 KiB of log. Also the bytes of files of blocks without rows,
+    /// which stay for the newest snapshot, after which another is taken.
     pub log_bytes: u64,
     /// Time after which a snapshot is taken if anything has changed; `None` for never.
     pub interval: Option<Duration>,
@@ -36,7 +37,8 @@ pub struct SnapshotSettings {
     /// the partition runs no transaction. The changes of a single transaction may exceed this.
     pub memory_bytes_max: usize,
     /// Bytes of log after the newest snapshot from which on [`RowEngine::close`](super::RowEngine::close) takes one, so
-    /// that the next start has little to replay: 16 MiB of small transactions take about a second. No snapshot is taken
+    /// that the next start has little to replay: 16 MiB of small transactions take about a second. A row that recovery
+    /// would have to read from a block counts as 4 KiB of log. No snapshot is taken
     /// if the log is smaller than a quarter of the tables' memory: writing all rows would take longer than replaying
     /// it. As many bytes of files of blocks without rows are a reason, too.
     pub closing_log_bytes: u64,
@@ -106,6 +108,9 @@ const ATTEMPTS_MAX: u32 = 16;
 /// [`SnapshotSettings::closing_log_bytes`].
 const CLOSING_SHARE: u64 = 4;
 
+/// Bytes of log as which a row counts that a replay has to read from a block.
+const READ_BYTES: u64 = 4 << 10;
+
 type Waiter = mpsc::SyncSender<Result<SnapshotReport>>;
 
 #[derive(Debug, Default)]
@@ -116,8 +121,8 @@ struct State {
     stop: bool,
     /// The panic that has ended the thread.
     panicked: Option<Error>,
-    /// Bytes of log, replayed and appended, when the newest snapshot began.
-    covered_bytes: u64,
+    /// Bytes of log, replayed and appended, when the newest snapshot began, and rows that a replay would have read.
+    covered: (u64, u64),
     /// Whether log after the newest snapshot ran with older semantics.
     is_outdated: bool,
 }
@@ -207,7 +212,14 @@ impl Snapshots {
     /// Bytes of log after the newest snapshot.
     fn log_bytes(&self) -> u64 {
         let bytes = self.replayed_bytes + self.log.appended_bytes();
-        bytes.saturating_sub(self.shared.state.lock().covered_bytes)
+        bytes.saturating_sub(self.shared.state.lock().covered.0)
+    }
+
+    /// [`Self::log_bytes`] with the rows that a replay would read from blocks.
+    fn replay_bytes(&self) -> u64 {
+        let covered = self.shared.state.lock().covered.1;
+        let reads = self.block_files.replay_reads().saturating_sub(covered);
+        self.log_bytes().saturating_add(reads.saturating_mul(READ_BYTES))
     }
 
     /// Takes a snapshot before the database is closed, if the log after the newest one is [long](SnapshotSettings)
@@ -215,7 +227,7 @@ impl Snapshots {
     pub fn close(&self, table_bytes: u64) {
         let log_bytes = self.log_bytes();
         let most = self.closing_log_bytes.max(table_bytes / CLOSING_SHARE);
-        let is_long = log_bytes >= most || self.block_files.kept_bytes() >= most;
+        let is_long = self.replay_bytes() >= most || self.block_files.kept_bytes() >= most;
         let is_outdated = self.shared.state.lock().is_outdated;
         if log_bytes > 0 && (is_long || is_outdated) {
             // The thread reports errors.
@@ -254,13 +266,15 @@ struct Taker {
 struct Last {
     position: Sequence,
     log_bytes: u64,
+    /// Rows that a replay of the log before it would have read from blocks.
+    reads: u64,
     at: Instant,
 }
 
 impl Taker {
     fn run(self) {
         let position = Sequence(self.source.log.appended().0.saturating_sub(u64::from(self.source.log_bytes > 0)));
-        let mut last = Last { position, log_bytes: 0, at: Instant::now() };
+        let mut last = Last { position, log_bytes: 0, reads: 0, at: Instant::now() };
         let mut not_before = Instant::now();
         loop {
             let mut state = self.shared.state.lock();
@@ -278,15 +292,16 @@ impl Taker {
             drop(state);
 
             let (log_bytes, at) = (self.log_bytes(), Instant::now());
+            let reads = self.source.block_files.replay_reads();
             let result = self.take();
             let mut state = self.shared.state.lock();
             state.status.is_running = false;
             match &result {
                 Ok(report) => {
-                    last = Last { position: report.position, log_bytes, at };
+                    last = Last { position: report.position, log_bytes, reads, at };
                     state.status.taken_total += u64::from(!report.duration.is_zero());
                     state.status.error = None;
-                    (state.covered_bytes, state.is_outdated) = (log_bytes, false);
+                    (state.covered, state.is_outdated) = ((log_bytes, reads), false);
                     if !report.duration.is_zero() || state.status.last.is_none() {
                         state.status.last = Some(report.clone());
                     }
@@ -319,7 +334,9 @@ impl Taker {
         let SnapshotSettings { log_bytes, interval, .. } = &self.source.settings;
         let time = interval.is_some_and(|interval| last.at.elapsed() >= interval);
         let (kept, changed) = (self.source.block_files.kept_bytes(), self.source.log.appended() > last.position);
-        self.log_bytes() - last.log_bytes >= *log_bytes || (time || kept >= *log_bytes) && changed
+        let reads = self.source.block_files.replay_reads().saturating_sub(last.reads);
+        let replay_bytes = (self.log_bytes() - last.log_bytes).saturating_add(reads.saturating_mul(READ_BYTES));
+        (time || kept >= *log_bytes || replay_bytes >= *log_bytes) && changed
     }
 
     fn is_stopped(&self) -> bool {

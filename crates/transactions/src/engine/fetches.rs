@@ -15,8 +15,9 @@ use super::request::Request;
 /// Times that a transaction is undone for evicted rows before it reads them where it runs, unless reads block anyway.
 pub const RESTARTS_MAX: u32 = 8;
 
-/// Number of the next run of a transaction that waits for rows. One that needs more of them than are read at once may
-/// find them by a scan of its table, which every further run would repeat: the next run reads the rest where it runs.
+/// Number of the next run of a transaction that waits for rows. One that needs more of them than may come back while it
+/// waits may find them by a scan of its table, which every further run would repeat: the next run reads the rest where
+/// it runs.
 pub const fn next_restart(restarts: u32, are_all: bool) -> u32 {
     if are_all { restarts + 1 } else { RESTARTS_MAX }
 }
@@ -49,6 +50,15 @@ pub struct Waiting<P: Program + ?Sized> {
     pub request: Request<P>,
     /// Times that it has been undone.
     pub restarts: u32,
+    /// Rows that are read for it before it runs, after those that are being read now.
+    pub rest: Vec<(PartitionId, Vec<WantedId>)>,
+}
+
+impl<P: Program + ?Sized> Waiting<P> {
+    /// A transaction that waits for no rows but those that are being read.
+    pub const fn new(request: Request<P>, restarts: u32) -> Self {
+        Self { request, restarts, rest: Vec::new() }
+    }
 }
 
 /// Transactions of a partition that need nothing but rows which are being read for another one: they run after it.

@@ -6,7 +6,7 @@ use thermocline_machine::ids::PartitionId;
 use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};
 use thermocline_machine::{EventCount, Machine, Receiver, Step, Wait, slot_of};
 use thermocline_tables::schema::TableId;
-use thermocline_tables::table::{Build, BuildStep};
+use thermocline_tables::table::{BlocksReader, Build, BuildStep, ReadBlock};
 use thermocline_types::Result;
 
 use super::executor;
@@ -21,6 +21,8 @@ use super::program::Program;
 ///    ^                                            |
 ///    +-------------- there is more ---------------+---- all rows are met ----> Filled
 /// ```
+///
+/// Blocks of evicted rows are read between two visits, while the partition runs others.
 ///
 /// A partition has at most one visit in its queue, and requests before the next visit run before it: a partition is
 /// held for only one step at a time, whatever the size of the table.
@@ -37,8 +39,9 @@ pub struct Filling<P: Program + ?Sized> {
 
 /// Progress of one partition.
 enum Part {
-    Asks,
-    Asked(Receiver<Result<BuildStep>>),
+    /// With blocks that were read for the next step.
+    Asks(Vec<ReadBlock>),
+    Asked(Receiver<Result<(BuildStep, Option<BlocksReader>)>>),
     Filled,
 }
 
@@ -49,7 +52,7 @@ impl<P: Program + ?Sized> Filling<P> {
         build: &Arc<Build>,
         interrupt: Option<&Arc<Interrupt>>,
     ) -> Self {
-        let partitions = (0..handle.partitions()).map(|_| Part::Asks).collect();
+        let partitions = (0..handle.partitions()).map(|_| Part::Asks(Vec::new())).collect();
         let (build, interrupt) = (Arc::clone(build), interrupt.map(Arc::clone));
         Self { handle, table, rows, build, interrupt, stepped: EventCount::new(), partitions }
     }
@@ -59,19 +62,22 @@ impl<P: Program + ?Sized> Filling<P> {
         let Some(part) = self.partitions.get_mut(usize::from(number)) else { return Ok(false) };
         match part {
             Part::Filled => return Ok(false),
-            Part::Asks => {
+            Part::Asks(read) => {
+                let read = std::mem::take(read);
                 let (table, rows, build) = (self.table, self.rows, Arc::clone(&self.build));
                 let place = slot_of(&self.stepped);
                 let step = self.handle.start_visit_in(place, PartitionId(number), move |member| {
                     // A step that finds no memory cannot be repeated.
                     while executor::make_room(std::slice::from_mut(member))? {}
-                    member.partition.build_step(table, &build, rows)
+                    member.partition.build_step(table, (&build, rows), read)
                 })?;
                 *part = Part::Asked(step);
             }
             Part::Asked(step) => match step.receive() {
-                Step::Over(Some(Ok(BuildStep::More))) => *part = Part::Asks,
-                Step::Over(Some(Ok(BuildStep::Done))) => *part = Part::Filled,
+                Step::Over(Some(Ok((BuildStep::More, reads)))) => {
+                    *part = Part::Asks(reads.map(|read| read()).unwrap_or_default());
+                }
+                Step::Over(Some(Ok((BuildStep::Done, _)))) => *part = Part::Filled,
                 Step::Over(Some(Err(error))) => return Err(error),
                 Step::Over(None) => return Err(self.handle.refusal()),
                 Step::Go | Step::Wait(_) => return Ok(false),

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use thermocline_durability::log::Batch;
 use thermocline_machine::Clock;
 use thermocline_machine::ids::{Micros, PartitionId};
-use thermocline_tables::partition::{FetchedRow, Head, Member};
+use thermocline_tables::partition::{FetchedRow, Head, Member, Wanted};
 use thermocline_tables::table::{Charge, HeapSize, Working};
 use thermocline_types::{Class, Error, Result};
 
@@ -273,14 +273,14 @@ impl<P: Program + ?Sized> Shared<P> {
 
     /// Runs a request over these partitions, given in ascending order.
     pub fn request_over(self: &Arc<Self>, partitions: &[u32], request: Request<P>) {
-        self.request_over_fetched(partitions, Waiting { request, restarts: 0 }, Vec::new());
+        self.request_over_fetched(partitions, Waiting::new(request, 0), Vec::new());
     }
 
     /// [`Shared::request_over`] for a transaction that has waited for these evicted rows.
     pub fn request_over_fetched(
         self: &Arc<Self>,
         partitions: &[u32],
-        Waiting { request, restarts }: Waiting<P>,
+        Waiting { request, restarts, rest }: Waiting<P>,
         mut fetched: Vec<(PartitionId, Vec<FetchedRow>)>,
     ) {
         let rows_bytes: usize = fetched.iter().flat_map(|(_, rows)| rows).map(FetchedRow::bytes).sum();
@@ -303,6 +303,22 @@ impl<P: Program + ?Sized> Shared<P> {
             if let Err(error) = back {
                 members.iter_mut().for_each(|member| member.partition.unpin());
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(error))));
+            }
+            if !rest.is_empty() {
+                let next = rest.iter().map(|(id, rest)| {
+                    let of = members.iter_mut().find(|member| member.partition.id() == *id);
+                    of.map(|member| Ok((*id, member.partition.wanted_next(rest)?))).transpose()
+                });
+                let next: Result<Vec<Option<(PartitionId, Wanted)>>> = next.collect();
+                let (Some(ticket), Some(shared)) = (inner.lock().take(), shared.upgrade()) else { return Ok(None) };
+                return match next {
+                    Ok(next) => {
+                        let request = Request { program, arguments, ticket, interrupt };
+                        shared.fetch_over(over, next.into_iter().flatten().collect(), request, restarts);
+                        Ok(None)
+                    }
+                    Err(error) => Ok(ticket.answer(Err(error))),
+                };
             }
             let begun = clock.now();
             let (of_call, given) = (&*program, &*arguments);
@@ -335,18 +351,17 @@ impl<P: Program + ?Sized> Shared<P> {
                     _ => Err(Error::internal("a transaction over all partitions needs another one")),
                 },
                 Ran::Evicted => {
-                    let mut are_all = true;
-                    let rows = members.iter_mut().map(|member| {
-                        let (rows, are_all_of_it) = member.partition.wanted()?;
-                        are_all &= are_all_of_it;
-                        Ok((member.partition.id(), rows))
+                    let wanted = members.iter_mut().map(|member| {
+                        let wanted = member.partition.wanted()?;
+                        Ok((member.partition.id(), wanted))
                     });
-                    let (rows, Some(ticket)) = (rows.collect(), inner.lock().take()) else { return Ok(None) };
-                    return match (rows, shared.upgrade()) {
-                        (Ok(rows), Some(shared)) => {
+                    let (wanted, Some(ticket)) = (wanted.collect(), inner.lock().take()) else { return Ok(None) };
+                    return match (wanted, shared.upgrade()) {
+                        (Ok(wanted), Some(shared)) => {
                             let request = Request { program, arguments, ticket, interrupt };
-                            let waiting = Waiting { request, restarts: next_restart(restarts, are_all) };
-                            shared.fetch(Reading::Over(over, rows, waiting));
+                            let wanted: Vec<(PartitionId, Wanted)> = wanted;
+                            let are_all = wanted.iter().all(|(_, wanted)| wanted.are_all);
+                            shared.fetch_over(over, wanted, request, next_restart(restarts, are_all));
                             Ok(None)
                         }
                         (Err(error), _) => Ok(ticket.answer(Err(error))),
@@ -368,6 +383,24 @@ impl<P: Program + ?Sized> Shared<P> {
         {
             ticket.refuse(self.refusal());
         }
+    }
+
+    /// Reads rows for a transaction over several partitions, which has given them back.
+    fn fetch_over(
+        self: &Arc<Self>,
+        over: Vec<u32>,
+        wanted: Vec<(PartitionId, Wanted)>,
+        request: Request<P>,
+        restarts: u32,
+    ) {
+        let (mut rows, mut left) = (Vec::with_capacity(wanted.len()), Vec::new());
+        for (id, Wanted { rows: now, rest, .. }) in wanted {
+            rows.push((id, now));
+            if !rest.is_empty() {
+                left.push((id, rest));
+            }
+        }
+        self.fetch(Reading::Over(over, rows, Waiting { request, restarts, rest: left }));
     }
 
     /// A batch for the effects of a session's transaction.

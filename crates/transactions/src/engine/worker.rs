@@ -8,7 +8,7 @@ use std::time::Duration;
 use thermocline_durability::log::Appended;
 use thermocline_machine::ids::{Micros, PartitionId, Sequence};
 use thermocline_machine::{Machine, Step, Wait, caught};
-use thermocline_tables::partition::{Head, Member, WantedId, WantedRow};
+use thermocline_tables::partition::{Head, Member, Wanted, WantedId, WantedRow};
 use thermocline_tables::table::{Charge, Working};
 use thermocline_types::{Error, Result};
 
@@ -412,8 +412,28 @@ impl<P: Program + ?Sized> Worker<P> {
         if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
             holds.add(self.shared.clock.since(begun));
         }
-        self.one(waiting.request, waiting.restarts)?;
-        followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts))
+        self.after_rows(waiting)?;
+        followers.into_iter().try_for_each(|follower| self.after_rows(follower))
+    }
+
+    /// Runs a transaction whose rows are back, or reads more of them for it.
+    fn after_rows(&mut self, Waiting { request, restarts, rest }: Waiting<P>) -> Result<()> {
+        let (Some(member), Some((_, rest))) = (&mut self.executor.member, rest.first()) else {
+            return self.one(request, restarts);
+        };
+        match member.partition.wanted_next(rest) {
+            Ok(Wanted { rows, .. }) if rows.is_empty() => self.one(request, restarts),
+            Ok(Wanted { rows, rest, .. }) => {
+                let rest = if rest.is_empty() { Vec::new() } else { vec![(self.id, rest)] };
+                let waiting = Waiting { request, restarts, rest };
+                self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
+                Ok(())
+            }
+            Err(error) => {
+                self.replies.extend(request.ticket.answer(Err(error)));
+                Ok(())
+            }
+        }
     }
 
     fn one(&mut self, request: Request<P>, restarts: u32) -> Result<()> {
@@ -443,16 +463,14 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.shared.request_again(Request { program, arguments, ticket, interrupt }, had, &wanted);
             }
             Ran::Evicted => {
-                let wanted = self
-                    .executor
-                    .member
-                    .as_mut()
-                    .map_or_else(|| Ok(Default::default()), |member| member.partition.wanted());
+                let gone = || Err(Error::internal("a transaction on a partition that another one has"));
+                let wanted = self.executor.member.as_mut().map_or_else(gone, |member| member.partition.wanted());
                 let request = Request { program, arguments, ticket, interrupt };
                 match wanted {
-                    Ok((rows, are_all)) => {
+                    Ok(Wanted { rows, rest, are_all }) => {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
-                        let waiting = Waiting { request, restarts: next_restart(restarts, are_all) };
+                        let rest = if rest.is_empty() { Vec::new() } else { vec![(self.id, rest)] };
+                        let waiting = Waiting { request, restarts: next_restart(restarts, are_all), rest };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
                             self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
                         }

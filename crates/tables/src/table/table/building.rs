@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::schema::Change;
-use crate::table::blocks::Blocks;
+use crate::table::blocks::{Blocks, BlocksReader, ReadBlock};
 use crate::table::building::{Build, BuildStep, Building, Built, BuiltRows, Replaced};
 
 impl Table {
@@ -39,6 +39,33 @@ impl Table {
             self.drop_build();
         }
         step
+    }
+
+    /// Blocks to be read for the next [step](Self::build_step) of a build, which [takes](Self::take_build_blocks) them;
+    /// `None` if it needs none. Between transactions only.
+    ///
+    /// # Errors
+    /// As of a step.
+    pub(crate) fn build_reads(
+        &mut self,
+        build: &Arc<Build>,
+        blocks: Option<&dyn Blocks>,
+    ) -> Result<Option<BlocksReader>> {
+        let taken = self.building.take_if(|building| Arc::ptr_eq(building.build(), build));
+        let Some(mut building) = taken else { return Ok(None) };
+        let reads = building.reads(self, blocks, &self.budget);
+        self.building = Some(building);
+        if reads.is_err() {
+            self.drop_build();
+        }
+        reads
+    }
+
+    /// Takes blocks that were read for a build.
+    pub(crate) fn take_build_blocks(&mut self, build: &Arc<Build>, read: Vec<ReadBlock>) {
+        if let Some(building) = self.building.as_mut().filter(|building| Arc::ptr_eq(building.build(), build)) {
+            building.take_read(read);
+        }
     }
 
     /// An error unless the build for the definition is complete and the rows satisfy it. Between transactions only.

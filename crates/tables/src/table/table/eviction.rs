@@ -9,6 +9,7 @@ use super::reshape::widen;
 use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
 use crate::table::locator::{BlockNumber, BlockPlace};
+use crate::table::put_off::PutOff;
 use crate::table::table_blocks::TableBlocks;
 use crate::table::undo::Unread;
 
@@ -16,6 +17,10 @@ use crate::table::undo::Unread;
 const WANTED_MAX: usize = 100_000;
 /// Ids without live rows that are passed in the time of a look at a row.
 const IDS_OF_LOOK: usize = 1024;
+/// Blocks that are read together.
+const BLOCKS_AT_ONCE: usize = 16;
+/// Rows behind an evicted one that are looked at for the blocks that a scan will need next.
+const AHEAD_ROWS: usize = 4096;
 /// Bytes of a row in its block up to which further columns of as many bytes always fit.
 const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 
@@ -116,8 +121,48 @@ impl Table {
             .read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
     }
 
+    /// Gives rows that are in blocks to `each`, in no particular order: reads their blocks whole, each once, and
+    /// several side by side. Calls `stopped` before each read, and fails with its error.
+    ///
+    /// # Errors
+    /// If a row cannot be read; and those of `each`.
+    pub(super) fn each_put_off(
+        &self,
+        evicted: &mut PutOff,
+        blocks: Option<&dyn Blocks>,
+        stopped: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(TupleId, Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if evicted.is_empty() {
+            return Ok(());
+        }
+        let from = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
+        let layouts = self.block_layouts();
+        while !evicted.is_empty() {
+            stopped()?;
+            let mut live = |id| each(id, self.row_unread(id)?);
+            let found = evicted.blocks(|id| self.block_place(id), BLOCKS_AT_ONCE, &mut live)?;
+            let read = TableBlocks::new(&self.definition, from).blocks_reader(found.into_iter().collect())?;
+            for (number, block) in read() {
+                if let Ok(mut block) = block {
+                    evicted.choose(|id| self.block_place(id), &mut block);
+                    layouts.each_chosen(&block, each)?;
+                    continue;
+                }
+                // What is damaged there may have left it.
+                let is_there = |id: &TupleId| self.block_place(*id).is_some_and(|place| place.block == number);
+                let ids: Vec<TupleId> = evicted.iter().filter(is_there).collect();
+                for id in ids {
+                    evicted.take(id);
+                    self.visit(id, blocks, &mut |row| each(id, row))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Image of a row in the table's layout, of the one that its block has.
-    fn current_image<'a>(&self, block: BlockNumber, image: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    pub(crate) fn current_image<'a>(&self, block: BlockNumber, image: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         current_image((&self.earlier, &self.layout), block, image)
     }
 
@@ -134,9 +179,9 @@ impl Table {
         let Some(blocks) = blocks.filter(|blocks| is_long || blocks.has_longer(self.id(), FITTING_BYTES)) else {
             return Ok(());
         };
-        let mut image = Vec::new();
-        self.evicted_from(TupleId(0))
-            .try_for_each(|id| self.visit(id, Some(blocks), &mut |row| widen(row, fill, layout, &mut image)))
+        let (mut image, mut evicted) = (Vec::new(), PutOff::default());
+        self.evicted_from(TupleId(0)).for_each(|id| evicted.add(id, self.id_bound()));
+        self.each_put_off(&mut evicted, Some(blocks), &|| Ok(()), &mut |_, row| widen(row, fill, layout, &mut image))
     }
 
     /// Keeps the layout for the rows that are evicted now, before it is exchanged for one with columns of this value.
@@ -367,7 +412,25 @@ impl Table {
         self.locators.set(id, Locator::Live(item));
         self.leave_block(id);
         self.returned_total += 1;
+        self.came_back.reserve(self.id_bound(), &self.budget);
+        self.came_back.set(id);
         Ok(place)
+    }
+
+    /// Whether a row came back since the last snapshot and has not been counted; it has from now on.
+    pub(crate) fn count_came_back(&mut self, id: TupleId) -> bool {
+        self.came_back.take(id)
+    }
+
+    /// The number of such rows among those that the transaction in progress has needed.
+    pub(crate) fn count_needed(&mut self) -> u64 {
+        let Self { returned, came_back, .. } = self;
+        returned.iter().filter(|id| came_back.take(**id)).count() as u64
+    }
+
+    /// Notes that a snapshot has all rows where they are.
+    pub(crate) fn forget_came_back(&mut self) {
+        self.came_back.clear_all();
     }
 
     /// Removes an evicted row that has this image in the table's layout. Takes no memory.
@@ -507,41 +570,79 @@ impl Table {
 const RECENT_BYTES: usize = 2 << 20;
 
 /// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon
-/// after the other.
+/// after the other. The longer the scan, the more blocks are read side by side, before it meets their rows.
 #[derive(Debug)]
 pub struct EvictedRows<'a> {
     table: &'a Table,
     blocks: TableBlocks<'a>,
+    /// Bytes of a block, about.
+    block_bytes: usize,
     /// The last read is the last.
     recent: VecDeque<BlockRows>,
+    /// Blocks to be read next time. Few at first: the scan may stop early.
+    ahead: usize,
 }
 
 impl<'a> EvictedRows<'a> {
     /// Reads from these blocks.
     pub fn new(table: &'a Table, blocks: &'a dyn Blocks) -> Self {
-        Self { table, blocks: TableBlocks::new(&table.definition, blocks), recent: VecDeque::new() }
+        let (block_bytes, blocks) = (blocks.block_bytes(), TableBlocks::new(&table.definition, blocks));
+        Self { table, blocks, block_bytes, recent: VecDeque::new(), ahead: 1 }
     }
 
-    /// Gives an evicted row to `each`.
+    /// Gives an evicted row to `each`. Calls are in ascending order of ids.
     ///
     /// # Errors
     /// If it is not evicted, or cannot be read; and those of `each`.
     pub fn visit(&mut self, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let place = self.table.block_place(id).ok_or_else(|| self.table.no_row(id))?;
-        if !self.recent.iter().any(|block| block.block() == place.block) {
-            let block = self.blocks.block_reader(place.block)?()?;
-            let mut bytes = block.memory_bytes();
-            let fit = |older: &&BlockRows| {
-                bytes += older.memory_bytes();
-                bytes <= RECENT_BYTES
-            };
-            let kept = self.recent.iter().rev().take_while(fit).count();
-            self.recent.drain(..self.recent.len() - kept);
-            self.recent.push_back(block);
+        if !self.has(place.block) {
+            self.read(id, place.block)?;
         }
         let block = self.recent.iter().rev().find(|block| block.block() == place.block);
         let image = block.and_then(|block| block.image(place.offset)).ok_or_else(|| self.table.no_row(id))?;
         each(Row::new(&self.table.layout, &self.table.current_image(place.block, image)?))
+    }
+}
+
+impl EvictedRows<'_> {
+    fn has(&self, number: BlockNumber) -> bool {
+        self.recent.iter().any(|block| block.block() == number)
+    }
+
+    /// Reads the block of a row, and with it those of rows behind it.
+    fn read(&mut self, id: TupleId, needed: BlockNumber) -> Result<()> {
+        let mut numbers = vec![needed];
+        let most = self.ahead.min(RECENT_BYTES / 2 / self.block_bytes.max(1));
+        let next = |id: &TupleId| self.table.ids.next(TupleId(id.0 + 1));
+        let behind = std::iter::successors(Some(id), next).take(AHEAD_ROWS);
+        for place in behind.filter_map(|id| self.table.block_place(id)) {
+            if numbers.len() >= most {
+                break;
+            }
+            if !numbers.contains(&place.block) && !self.has(place.block) {
+                numbers.push(place.block);
+            }
+        }
+        self.ahead = (2 * self.ahead).min(BLOCKS_AT_ONCE);
+        let mut read = Vec::with_capacity(numbers.len());
+        for (number, block) in self.blocks.blocks_reader(numbers)?() {
+            match block {
+                Ok(block) => read.push(block),
+                // The others may not be needed.
+                Err(error) if number == needed => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let mut bytes: usize = read.iter().map(BlockRows::memory_bytes).sum();
+        let fit = |older: &&BlockRows| {
+            bytes += older.memory_bytes();
+            bytes <= RECENT_BYTES
+        };
+        let kept = self.recent.iter().rev().take_while(fit).count();
+        self.recent.drain(..self.recent.len() - kept);
+        self.recent.extend(read);
+        Ok(())
     }
 }
 

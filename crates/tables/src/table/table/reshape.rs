@@ -5,6 +5,7 @@ use thermocline_types::Value;
 use super::*;
 use crate::schema::IndexDefinition;
 use crate::table::blocks::Blocks;
+use crate::table::put_off::PutOff;
 
 /// Rows between two calls of `stopped`.
 const LOOK_EVERY_ROWS: usize = 1024;
@@ -26,21 +27,25 @@ impl Table {
         let mut built = Index::new(&definition, &self.layout, index, self.seed);
         let mut key = Vec::new();
         let mut build = || -> Result<()> {
-            for (row, id) in self.ids.iter().enumerate() {
-                if row % LOOK_EVERY_ROWS == 0 {
-                    stopped()?;
-                }
-                let mut distinct = false;
-                self.visit(id, blocks, &mut |row| {
-                    distinct = built.key(row, &mut key)?;
-                    Ok(())
-                })?;
+            let mut enter = |id, row: Row<'_>| -> Result<()> {
+                let distinct = built.key(row, &mut key)?;
                 let added = built.insert(&mut key, distinct, id, &self.budget, Growth::Asked);
                 if !added.map_err(|full| self.full(full))? {
                     return Err(duplicate(&definition, &built, &key));
                 }
+                Ok(())
+            };
+            let mut evicted = PutOff::default();
+            for (number, id) in self.ids.iter().enumerate() {
+                if number % LOOK_EVERY_ROWS == 0 {
+                    stopped()?;
+                }
+                match self.block_place(id) {
+                    Some(_) => evicted.add(id, self.id_bound()),
+                    None => enter(id, self.row_unread(id)?)?,
+                }
             }
-            Ok(())
+            self.each_put_off(&mut evicted, blocks, stopped, &mut enter)
         };
         let result = build();
         if result.is_err() {

@@ -1,0 +1,244 @@
+//! Evicted rows that are read side by side while their partition waits.
+//!
+//! ```text
+//!  rows --some that memory holds twice--> blocks with many of them: read whole -+--> images --> back, or removed
+//!    ^                                    other rows: each with its pages ------+                   |
+//!    +----------------------------------------- the next ones --------------------------------------+
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thermocline_machine::ids::Sequence;
+use thermocline_types::{Error, Result};
+
+use super::{Partition, Transaction};
+use crate::schema::TableId;
+use crate::table::{BlockNumber, BlockPlace, BlockRows, Table, TableBlocks, TupleId};
+
+/// Rows that are read at once for a transaction: their images are in memory twice.
+pub(super) const FETCH_ROWS_MAX: usize = 1024;
+/// Bytes of these rows, approximately.
+const FETCH_BYTES_MAX: usize = 4 << 20;
+/// Divisor of the memory limit for them.
+const FETCH_SHARE: u64 = 64;
+
+/// Bytes that are read at least for a row.
+const READ_BYTES: usize = 4 << 10;
+
+/// Evicted rows of one partition that transactions need, in the order in which they were found.
+#[derive(Debug, Default)]
+pub struct NeededRows {
+    rows: Vec<(TableId, TupleId)>,
+    seen: BTreeSet<(TableId, TupleId)>,
+    /// Bytes of the rows, about.
+    bytes: usize,
+    /// The number of rows without which a transaction cannot go on. The others are likely to be needed soon.
+    required: usize,
+}
+
+impl NeededRows {
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Number of rows, and their bytes, about.
+    pub const fn size(&self) -> (usize, usize) {
+        (self.rows.len(), self.bytes)
+    }
+
+    /// Notes that a transaction cannot go on without any of the rows so far.
+    pub const fn require(&mut self) {
+        self.required = self.rows.len();
+    }
+}
+
+/// Images of rows that were read from blocks.
+#[derive(Default)]
+struct Images {
+    /// Those of all rows of some blocks.
+    blocks: BTreeMap<BlockNumber, BlockRows>,
+    rows: BTreeMap<BlockPlace, Result<Vec<u8>>>,
+}
+
+impl Images {
+    fn image(&self, place: BlockPlace) -> Result<&[u8]> {
+        if let Some(image) = self.blocks.get(&place.block).and_then(|block| block.image(place.offset)) {
+            return Ok(image);
+        }
+        match self.rows.get(&place) {
+            Some(image) => image.as_deref().map_err(Error::clone),
+            None => Err(Error::internal("an evicted row that was not read")),
+        }
+    }
+}
+
+impl Partition {
+    /// Adds the evicted rows that transactions have needed since the last call; says whether there are any.
+    pub fn take_needed(&mut self, needed: &mut NeededRows) -> bool {
+        let mut any = false;
+        let Self { tables, blocks, .. } = self;
+        for table in tables.iter_mut().flatten() {
+            let id = table.definition().id;
+            for row in table.take_wanted() {
+                let Some(place) = table.block_place(row) else { continue };
+                any = true;
+                if needed.seen.insert((id, row)) {
+                    needed.rows.push((id, row));
+                    let bytes = blocks.as_ref().map_or(0, |blocks| blocks.read_bytes(place.block, false));
+                    needed.bytes += bytes.max(READ_BYTES);
+                }
+            }
+        }
+        any
+    }
+
+    /// Adds a row, if it is evicted; says whether it is.
+    pub fn add_needed(&self, needed: &mut NeededRows, table: TableId, id: TupleId) -> bool {
+        let place = self.table(table).ok().and_then(|table| table.block_place(id));
+        let Some((place, blocks)) = place.zip(self.blocks()) else { return false };
+        if needed.seen.insert((table, id)) {
+            needed.rows.push((table, id));
+            needed.bytes += blocks.read_bytes(place.block, false).max(READ_BYTES);
+        }
+        true
+    }
+
+    /// Whether rows of this number and these bytes are as many as are read at once.
+    pub fn is_fetch(&self, (rows, bytes): (usize, usize)) -> bool {
+        rows >= FETCH_ROWS_MAX || bytes >= self.fetch_bytes_max()
+    }
+
+    /// Bytes of rows that are read at once for a transaction.
+    pub(super) fn fetch_bytes_max(&self) -> usize {
+        FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX))
+    }
+
+    /// Brings back rows, evicting others where memory is full. They stay until [`Partition::unpin`].
+    ///
+    /// # Errors
+    /// If a [required](NeededRows::require) row cannot be read, or has no room in memory although nothing else can be
+    /// evicted: it stays where it is.
+    pub fn bring_back_needed(&mut self, needed: &NeededRows) -> Result<()> {
+        let (mut rest, mut required) = (&*needed.rows, needed.required);
+        while !rest.is_empty() {
+            let (images, count) = self.read_some(rest)?;
+            let (some, behind) = rest.split_at(count);
+            rest = behind;
+            for (table, id) in some {
+                match self.bring_back_read(*table, *id, &images) {
+                    Err(error) if required > 0 => return Err(error),
+                    Err(Error::OutOfMemory(_)) => return Ok(()),
+                    // Who needs it is told why.
+                    _ => required = required.saturating_sub(1),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bring_back_read(&mut self, table: TableId, id: TupleId, images: &Images) -> Result<()> {
+        let Some((.., place)) = self.evicted(table, id)? else { return Ok(()) };
+        let image = images.image(place)?;
+        self.has_pinned = true;
+        self.returning(table, |partition, growth| {
+            let Some((table, blocks, _)) = partition.evicted(table, id)? else { return Ok(()) };
+            table.bring_back(id, image, growth)?;
+            blocks.release(place.block)
+        })
+    }
+
+    /// Reads those of the first rows that are evicted, as many as are read at once; returns their images, and the
+    /// number of rows.
+    fn read_some(&self, rows: &[(TableId, TupleId)]) -> Result<(Images, usize)> {
+        let Some(blocks) = self.blocks() else { return Ok((Images::default(), rows.len())) };
+        let (mut count, mut size) = (0, (0, 0));
+        let mut of_blocks: BTreeMap<BlockNumber, Vec<(TableId, TupleId, BlockPlace)>> = BTreeMap::new();
+        for (table, id) in rows {
+            if self.is_fetch(size) {
+                break;
+            }
+            count += 1;
+            if let Some(place) = self.table(*table)?.block_place(*id) {
+                size = (size.0 + 1, size.1 + blocks.read_bytes(place.block, false).max(READ_BYTES));
+                of_blocks.entry(place.block).or_default().push((*table, *id, place));
+            }
+        }
+        let is_dense = |rows: usize| rows > 1 && rows * READ_BYTES >= blocks.block_bytes();
+        let whole: Vec<BlockNumber> =
+            of_blocks.iter().filter(|(_, rows)| is_dense(rows.len())).map(|(number, _)| *number).collect();
+        let mut images = Images::default();
+        if !whole.is_empty() {
+            // Where one is damaged, the rows may be readable.
+            let read = blocks.blocks_reader(whole)?().into_iter();
+            images.blocks = read.filter_map(|(number, block)| Some((number, block.ok()?))).collect();
+        }
+        let alone = of_blocks.into_iter().filter(|(number, _)| !images.blocks.contains_key(number));
+        let alone: BTreeMap<BlockPlace, (TableId, TupleId)> =
+            alone.flat_map(|(_, rows)| rows).map(|(table, id, place)| (place, (table, id))).collect();
+        let readers = alone.iter().map(|(place, (table, id))| {
+            TableBlocks::new(self.table(*table)?.definition(), blocks).reader(*place, *id, false)
+        });
+        let read = blocks.read_rows(readers.collect::<Result<_>>()?).into_iter();
+        images.rows = alone.into_keys().zip(read.map(|read| read.map(|read| read.image))).collect();
+        Ok((images, count))
+    }
+
+    /// Gives rows to `each`, with the images of those that are evicted. It may remove them.
+    ///
+    /// # Errors
+    /// If an evicted row cannot be read; and those of `each`.
+    pub(super) fn each_read(
+        &mut self,
+        rows: &[(TableId, TupleId)],
+        each: &mut dyn FnMut(&mut Self, (TableId, TupleId), Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (images, count) = self.read_some(rest)?;
+            let (some, behind) = rest.split_at(count);
+            rest = behind;
+            for (table, id) in some {
+                let here = self.table(*table)?;
+                match here.block_place(*id) {
+                    Some(place) => {
+                        let image = here.current_image(place.block, images.image(place)?)?.into_owned();
+                        each(self, (*table, *id), Some(&image))?;
+                    }
+                    None => each(self, (*table, *id), None)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to note which rows a replay of the log behind this snapshot would read from blocks, and what the snapshot
+    /// refers to.
+    pub fn begin_snapshot(&mut self, position: Sequence) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.begin_snapshot(position);
+        }
+        if std::mem::take(&mut self.has_come_back) {
+            self.tables_mut().for_each(Table::forget_came_back);
+        }
+    }
+
+    /// Counts the rows that a replay of a transaction would read from blocks, and that are not counted: those that it
+    /// has changed or waited for, and that came back since the last snapshot.
+    #[cold]
+    pub(super) fn count_replay_reads(&mut self, transaction: &Transaction) {
+        let mut reads = 0;
+        for change in transaction.undo.iter() {
+            let table = self.tables.get_mut(change.table.0 as usize).and_then(Option::as_mut);
+            reads += u64::from(table.is_some_and(|table| table.count_came_back(change.id)));
+        }
+        reads += self.tables_mut().map(Table::count_needed).sum::<u64>();
+        self.note_replay_reads(reads);
+    }
+
+    pub(super) fn note_replay_reads(&mut self, reads: u64) {
+        if let Some(blocks) = self.blocks.as_mut().filter(|_| reads > 0) {
+            blocks.note_replay_reads(reads);
+        }
+    }
+}
