@@ -145,8 +145,25 @@ impl ScanFrontier {
     }
 
     /// Chooses the rows of a block that are to be read from it: those put off that are still there.
-    pub fn choose(&mut self, table: &Table, block: &mut BlockRows) {
+    ///
+    /// # Errors
+    /// If the block is damaged, and one of them is lost: that of the damage.
+    pub fn choose(&mut self, table: &Table, block: &mut BlockRows) -> Result<()> {
         block.choose(|id, place| table.block_place(id) == Some(place) && self.take_put_off(id));
+        match block.damage() {
+            Some(damage) if self.waits_for(table, block.block()) => Err(damage.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a row that was put off is in this block.
+    fn waits_for(&self, table: &Table, block: BlockNumber) -> bool {
+        let words = self.put_off.iter().enumerate().filter(|(_, word)| **word != 0);
+        let mut put_off = words.flat_map(|(at, word)| {
+            let bits = (0..64).filter(move |bit| word >> bit & 1 == 1);
+            bits.map(move |bit| TupleId(at as u32 * 64 + bit))
+        });
+        put_off.any(|id| table.block_place(id).is_some_and(|place| place.block == block))
     }
 
     fn take_put_off(&mut self, id: TupleId) -> bool {

@@ -540,7 +540,9 @@ impl<'a> EvictedRows<'a> {
             self.recent.push_back(block);
         }
         let block = self.recent.iter().rev().find(|block| block.block() == place.block);
-        let image = block.and_then(|block| block.image(place.offset)).ok_or_else(|| self.table.no_row(id))?;
+        let image = block.and_then(|block| block.image(place.offset));
+        let damage = || block.and_then(BlockRows::damage).cloned().unwrap_or_else(|| self.table.no_row(id));
+        let image = image.ok_or_else(damage)?;
         each(Row::new(&self.table.layout, &self.table.current_image(place.block, image)?))
     }
 }
