@@ -261,7 +261,7 @@ fn a_damaged_block_is_named() {
     assert_eq!(content(&open(&disk, LIMIT)).len(), ROWS as usize);
 }
 
-/// From damage to a whole table: a check names the keys of the lost rows, they are deleted by key, and scans work again.
+/// From damage to a whole table: a check names the keys of the lost rows; once they are deleted by key, scans work.
 #[test]
 fn lost_rows_are_named_and_deleted() {
     let disk = SimulatedDisk::new(7, Faults::default());

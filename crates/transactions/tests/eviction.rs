@@ -825,7 +825,7 @@ fn a_full_disk_is_named() {
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE k < 40000 AND length(v) = 1000", &[])), 40_000);
 }
 
-/// A start on a full disk shows everything, more than memory should hold if it must, and writers are told why they wait.
+/// A start on a full disk shows everything, more than memory should hold if it must, and writers are told why.
 #[test]
 fn a_start_on_a_full_disk_can_be_read() {
     const ROWS: i64 = 60_000;

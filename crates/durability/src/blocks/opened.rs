@@ -170,7 +170,7 @@ impl OpenedBlock {
         let rows: Vec<_> = rows.collect();
         let damage = self.damaged(format_args!(
             "it is not what was written, and a row that is needed is lost. Other rows can be read by their keys; \
-             'thermocline check' names the keys of those that are lost, to be deleted by key unless the file is restored"
+             'thermocline check' names the keys of those that are lost: restore the file, or delete them by key"
         ));
         Ok(BlockRows::new(self.number, bytes, rows.into_iter()).with_damage(damage))
     }

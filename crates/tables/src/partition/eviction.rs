@@ -405,8 +405,8 @@ impl Partition {
     }
 
     /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions
-    /// only. During recovery, whose budget is [lenient](Budget::lenient), rows for which a full disk has no room stay in
-    /// memory, so that they can be read.
+    /// only. During recovery, whose budget is lenient, rows for which a full disk has no room stay in memory, so that they
+    /// can be read.
     ///
     /// # Errors
     /// As of [`Partition::evict`].

@@ -332,8 +332,8 @@ impl RowEngine {
     }
 }
 
-/// Evicts rows until all partitions together are within the limit. If a full disk has no room for rows beyond it, raises
-/// the limit, so that there is memory to read them, and returns why.
+/// Evicts rows until all partitions together are within the limit. If a full disk has no room for rows beyond it,
+/// raises the limit, so that there is memory to read them, and returns why.
 fn keep_limits(members: &mut [Member], budget: &Budget, bytes_max: u64) -> Option<Error> {
     let mut full = None;
     for member in members {
