@@ -1,5 +1,6 @@
 //! Backups of open databases; checks and restores of closed ones.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use datafusion::common::Result;
@@ -37,7 +38,10 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
         );
     }
     let failed = |error: std::io::Error| user_error!(NotInState, "backup {}: {error}", into.display());
-    std::fs::create_dir(into).map_err(failed)?;
+    match std::fs::create_dir(into) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return exists(into),
+        created => created.map_err(failed)?,
+    }
     let marked = || -> thermocline_transactions::Result<RealDisk> {
         let disk = RealDisk::open_or_create(into.join(ROWS))?;
         backup::Copying::Backup.begin(&disk)?;
@@ -58,6 +62,24 @@ pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
         tracing::warn!("what was copied is no backup, and is left in {}: {error}", into.display());
     }
     copied
+}
+
+/// Error for a backup into a directory, or over a file, that is there.
+fn exists(into: &Path) -> Result<()> {
+    let is_interrupted = RealDisk::open(into.join(ROWS)).is_ok_and(|rows| backup::check_whole(&rows).is_err());
+    if is_interrupted {
+        return user_err!(
+            NotInState,
+            "an earlier backup into {} was interrupted and is not whole: remove this directory and repeat the BACKUP, \
+             or choose another one",
+            into.display()
+        );
+    }
+    user_err!(
+        NotInState,
+        "{} is there already, and a backup makes a new directory: choose another one, or remove it",
+        into.display()
+    )
 }
 
 /// Verifies all checksums and invariants of a database's row tables, and that its catalog parses and its settings are valid;

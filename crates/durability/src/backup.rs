@@ -117,7 +117,7 @@ impl Copying {
 pub fn check_whole(disk: &dyn Disk) -> Result<()> {
     match Copying::interrupted(&disk.list()?) {
         Some(copying) => {
-            let directory = disk.location().map_or("this directory".into(), |path| path.display().to_string());
+            let directory = named(disk);
             let (what, mark) = (copying.name(), copying.file_name());
             Err(Error::cannot_open(format_args!(
                 "a {what} into {directory} was interrupted, and not all of its files are there ({mark}): remove what is \
@@ -128,11 +128,19 @@ pub fn check_whole(disk: &dyn Disk) -> Result<()> {
     }
 }
 
+/// A directory as errors name it.
+fn named(disk: &dyn Disk) -> String {
+    disk.location().map_or("this directory".into(), |path| path.display().to_string())
+}
+
 /// An error unless the directory for a copy has no file.
 pub fn check_empty(into: &dyn Disk) -> Result<()> {
     check_whole(into)?;
     match into.list()?.first() {
-        Some(name) => Err(Error::cannot_open(format_args!("the directory for the copy is not empty: it has {name}"))),
+        Some(name) => Err(Error::cannot_open(format_args!(
+            "{} is not empty: it has {name}, and a copy goes into an empty directory",
+            named(into)
+        ))),
         None => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use thermocline_types::{Error, Result};
 
 use crate::backup::check_whole;
 use crate::blocks::SegmentExtent;
-use crate::damage::damaged_segment;
+use crate::damage::{damaged_segment, missing_bytes};
 use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segments};
 use crate::recovery::{Choice, Execute, Halt, Plan, Progress, Rebuild};
@@ -164,13 +164,17 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<(Manifest, u64)
         }
         rows += file.rows;
     }
-    manifest.references.check(disk)?;
     Ok((manifest, rows))
 }
 
 /// An error unless a file of blocks begins with what the snapshot refers to.
 fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<()> {
-    let file = disk.open(&extent.segment.file_name())?;
+    let name = extent.segment.file_name();
+    let length = if disk.list()?.contains(&name) { Some(disk.open(&name)?.length()?) } else { None };
+    if length.is_none_or(|length| length < extent.bytes) {
+        return Err(missing_bytes(disk, manifest, *extent, length));
+    }
+    let file = disk.open(&name)?;
     if read_pieces(&*file, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
         return Ok(());
     }

@@ -227,6 +227,7 @@ fn a_damaged_block_is_named() {
     fails("bytes");
     disk.remove(&name).unwrap();
     fails("missing");
+    fails(" rows of table \"t\" are in it");
     // One row in the first block: it alone cannot be read.
     let mut damaged = whole.clone();
     damaged[4096 + 500] ^= 1;
@@ -258,4 +259,60 @@ fn a_damaged_block_is_named() {
     drop((session, database));
     disk.overwrite(&name, whole);
     assert_eq!(content(&open(&disk, LIMIT)).len(), ROWS as usize);
+}
+
+/// From damage to a whole table: a check names the keys of the lost rows; once they are deleted by key, scans work.
+#[test]
+fn lost_rows_are_named_and_deleted() {
+    let disk = SimulatedDisk::new(7, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    for k in 0..ROWS {
+        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text(1000, k)]);
+    }
+    drop(session);
+    database.snapshot().unwrap();
+    drop(database);
+    let name = disk.list().unwrap().into_iter().find(|name| name.starts_with("blocks-")).unwrap();
+    let file = disk.open(&name).unwrap();
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    // The header of the first block, the length of its first row, and the text of its third.
+    for at in [4096, 4096 + 28, 4096 + 28 + 2500] {
+        bytes[at] ^= 1;
+    }
+    disk.overwrite(&name, bytes);
+
+    let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+    let (_, keys) = report.problems[0].split_once("with the keys ").unwrap_or_else(|| panic!("{report}"));
+    let mut keys: Vec<i64> = keys.split(", ").map(|key| key.trim_matches(['(', ')']).parse().unwrap()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys.len(), 2, "{report}");
+
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    let scan = "SELECT count(*) FROM t WHERE length(v) = 1000";
+    let error = session.execute(scan, &[]).unwrap_err();
+    let text = error.to_string();
+    assert!(error.sqlstate() == "XX001" && text.contains("table \"t\": ") && text.contains(&name), "{error}");
+    assert!(text.contains("'thermocline check' names the keys"), "{error}");
+    let by_key = "SELECT length(v) FROM t WHERE k = $1";
+    let lost: Vec<i64> = (0..ROWS).filter(|k| session.execute(by_key, &[Value::Int(*k)]).is_err()).collect();
+    assert_eq!(lost, keys);
+    for key in &keys {
+        assert_eq!(run(&mut session, "DELETE FROM t WHERE k = $1", &[Value::Int(*key)]).affected, 1);
+    }
+    let left = ROWS - keys.len() as i64;
+    assert_eq!(int(&run(&mut session, scan, &[])), left);
+    drop((session, database));
+    for snapshot in [false, true] {
+        let database = open(&disk, LIMIT);
+        assert_eq!(int(&run(&mut database.session(), scan, &[])), left);
+        if snapshot {
+            database.snapshot().unwrap();
+        }
+    }
+    let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+    assert!(!report.to_string().contains("with the keys"), "{report}");
 }

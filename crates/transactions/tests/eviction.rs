@@ -825,6 +825,40 @@ fn a_full_disk_is_named() {
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE k < 40000 AND length(v) = 1000", &[])), 40_000);
 }
 
+/// A start on a full disk shows everything, more than memory should hold if it must, and writers are told why.
+#[test]
+fn a_start_on_a_full_disk_can_be_read() {
+    const ROWS: i64 = 60_000;
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "t", ROWS);
+    drop((session, database));
+    let files = |disk: &SimulatedDisk| disk.list().unwrap();
+    let scan = "SELECT count(*) FROM t WHERE length(v) = 1000";
+    for part in ["", "blocks-"] {
+        let is_full = Arc::new(AtomicBool::new(true));
+        let database = open_on(Arc::new(Hooked::full(&disk, &is_full, part)), LIMIT);
+        let read_only = database.read_only().unwrap().to_string();
+        assert!(read_only.contains("no space is left") && read_only.contains("with room on the disk"), "{read_only}");
+        let mut session = database.session();
+        assert_eq!(int(&run(&mut session, scan, &[])), ROWS);
+        assert_eq!(int(&run(&mut session, "SELECT length(v) FROM t WHERE k = 7", &[])), 1000);
+        for sql in ["INSERT INTO t VALUES (-1, 'more')", "DELETE FROM t WHERE k = 7", "CREATE TABLE u (k BIGINT)"] {
+            let error = session.execute(sql, &[]).unwrap_err();
+            assert_eq!(error.sqlstate(), "53100", "{sql}: {error}");
+            assert!(error.to_string().contains(&read_only), "{sql}: {error}");
+        }
+        drop((session, database));
+        assert!(files(&disk).iter().all(|name| !name.ends_with(".tmp")), "{:?}", files(&disk));
+    }
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    run(&mut session, "INSERT INTO t VALUES (-1, 'more')", &[]);
+    assert_eq!(int(&run(&mut session, scan, &[])), ROWS);
+    assert!(database.memory().used_bytes() <= LIMIT, "{:?}", database.memory());
+}
+
 /// A partition that grows has rows of an idle one evicted, and a start leaves room in such a database.
 #[test]
 fn partitions_make_room_for_each_other() {

@@ -142,7 +142,7 @@ impl Database {
     }
 
     /// Why row tables are read-only, what they contain and how to proceed; `None` if they are writable. Writes return
-    /// this as an error with SQLSTATE 25006; callers should also tell users who only read.
+    /// this as an error with SQLSTATE 25006, or 53100 if the disk is full; callers should also tell users who only read.
     pub fn read_only(&self) -> Option<ReadOnly> {
         self.rows.read_only()
     }

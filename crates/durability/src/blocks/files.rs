@@ -60,29 +60,24 @@ pub struct References {
 }
 
 impl References {
-    /// An error unless all bytes are there; their checksums are not compared.
+    /// The first file that is missing or too short, and its bytes, `None` if it is missing; `None` if all bytes are
+    /// there. Their checksums are not compared.
     ///
     /// # Errors
-    /// If a file is missing or too short, or the directory cannot be read.
-    pub(crate) fn check(&self, disk: &dyn Disk) -> Result<()> {
+    /// If the directory cannot be read.
+    pub(crate) fn first_missing(&self, disk: &dyn Disk) -> Result<Option<(SegmentExtent, Option<u64>)>> {
         if self.segments.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let there: BTreeSet<String> = disk.list()?.into_iter().collect();
         for extent in &self.segments {
             let name = extent.segment.file_name();
-            if !there.contains(&name) {
-                return Err(Error::corrupt(format_args!("{name} is missing, to which the snapshot refers")));
-            }
-            let length = disk.open(&name)?.length()?;
-            if length < extent.bytes {
-                return Err(Error::corrupt(format_args!(
-                    "{name} has {length} bytes, and the snapshot refers to {}",
-                    extent.bytes
-                )));
+            let length = if there.contains(&name) { Some(disk.open(&name)?.length()?) } else { None };
+            if length.is_none_or(|length| length < extent.bytes) {
+                return Ok(Some((*extent, length)));
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -173,6 +173,22 @@ pub(super) fn record(bytes: &[u8], of: (BlockNumber, TableId)) -> Result<(Record
     Ok((Record { tuple, image }, whole))
 }
 
+/// The records of a damaged block that are what was written, wherever they are, with their offsets.
+pub(super) fn records_left(bytes: &[u8], of: (BlockNumber, TableId)) -> Vec<(u32, Record<'_>)> {
+    let (mut found, mut at) = (Vec::new(), BLOCK_HEADER_BYTES);
+    while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEADER_BYTES) {
+        match record(rest, of) {
+            Ok((record, whole)) => {
+                found.push((at as u32, record));
+                at += whole;
+            }
+            // The length of a damaged record may be damaged, too.
+            Err(_) => at += 1,
+        }
+    }
+    found
+}
+
 /// All records of a block with their offsets; `None` if it is damaged.
 pub(super) fn records(bytes: &[u8], of: (BlockNumber, TableId)) -> Option<Vec<(u32, Record<'_>)>> {
     let (block, table) = of;

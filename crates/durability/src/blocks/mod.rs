@@ -25,7 +25,7 @@ mod writer;
 pub(crate) use directory::read_directory;
 pub use files::{BlockFiles, References, Segment, SegmentExtent};
 pub use format::{BlockBuilder, Record};
-pub(crate) use store::read_block;
 pub use store::{BlockStore, BlockStoreSettings, Fetching, FillFactor, Merge};
+pub(crate) use store::{check_row, read_block};
 pub use thermocline_tables::table::{SamplingRate, Victims};
 pub use writer::{BlockWriter, BlockWrites};

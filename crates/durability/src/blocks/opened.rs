@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thermocline_tables::table::{BlockNumber, BlockRows, ReadRow, ReadsRow, TupleId};
+use thermocline_tables::table::{BlockNumber, BlockReader, BlockRows, ReadRow, ReadsRow, TupleId};
 use thermocline_types::{Error, Result};
 
 use super::block::Block;
-use super::format::{NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records};
+use super::format::{NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records, records_left};
 use super::writer::PendingBlock;
 use crate::disk::ReadFile;
 
@@ -154,6 +154,30 @@ impl OpenedBlock {
         let mut bytes = Vec::new();
         self.read(0..self.end(), &mut bytes)?;
         self.rows_in(bytes)
+    }
+
+    /// Its rows, or those that can be read if it is damaged, with the damage.
+    fn rows_left(&self) -> Result<BlockRows> {
+        let mut bytes = Vec::new();
+        self.read(0..self.end(), &mut bytes)?;
+        if records(&bytes, (self.number, self.block.table)).is_some() {
+            return self.rows_in(bytes);
+        }
+        let rows = records_left(&bytes, (self.number, self.block.table)).into_iter().map(|(offset, record)| {
+            let start = offset as usize + RECORD_HEADER_BYTES;
+            (record.tuple, offset, start..start + record.image.len())
+        });
+        let rows: Vec<_> = rows.collect();
+        let damage = self.damaged(format_args!(
+            "it is not what was written, and a row that is needed is lost. Other rows can be read by their keys; \
+             'thermocline check' names the keys of those that are lost: restore the file, or delete them by key"
+        ));
+        Ok(BlockRows::new(self.number, bytes, rows.into_iter()).with_damage(damage))
+    }
+
+    /// Reads the rows that can be read, for scans: see [`BlockRows::damage`].
+    pub fn reader(self) -> BlockReader {
+        Box::new(move || self.rows_left())
     }
 
     fn rows_in(&self, bytes: Vec<u8>) -> Result<BlockRows> {

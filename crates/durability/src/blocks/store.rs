@@ -641,6 +641,19 @@ pub(crate) fn read_block(file: &Arc<dyn ReadFile>, name: &str, entry: &BlockEntr
     OpenedBlock { number: entry.block, block, file, pending: None, name: name.to_owned(), traffic }.rows()
 }
 
+/// An error unless a row of a block that an earlier process has written can be read.
+pub(crate) fn check_row(
+    file: &Arc<dyn ReadFile>,
+    name: &str,
+    entry: &BlockEntry,
+    (tuple, offset): (TupleId, u32),
+) -> Result<()> {
+    let (block, file) = (Block::of_entry(entry, 0), Arc::clone(file));
+    let traffic = Arc::default();
+    let opened = OpenedBlock { number: entry.block, block, file, pending: None, name: name.to_owned(), traffic };
+    opened.read_row(offset, tuple, &mut Vec::new(), |_| Ok(()))
+}
+
 impl Block {
     fn of_entry(entry: &BlockEntry, rows: u32) -> Self {
         let BlockEntry { table, segment, at, bytes, row_bytes, .. } = *entry;
@@ -745,8 +758,7 @@ impl Blocks for BlockStore {
     }
 
     fn block_reader(&self, block: BlockNumber) -> Result<BlockReader> {
-        let opened = self.opened(block)?;
-        Ok(Box::new(move || opened.rows()))
+        Ok(self.opened(block)?.reader())
     }
 
     fn read_rows(&self, reads: Vec<RowReader>) -> Vec<Result<ReadRow>> {

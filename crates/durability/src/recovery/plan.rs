@@ -13,6 +13,7 @@ use super::{Halt, ReadOnly, Replay};
 use crate::Semantics;
 use crate::backup::check_whole;
 use crate::blocks::BlockFiles;
+use crate::damage::missing_bytes;
 use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{
     CONTROL, Control, LogEnd, LogExtent, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments,
@@ -119,13 +120,13 @@ impl Plan {
             }
             _ => snapshot,
         };
-        let missing = snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.references.check(disk));
-        let snapshot = match missing {
-            Err(error @ Error::Corrupt(_)) => {
-                damage = Some(error);
+        let missing = snapshot.as_ref().map_or(Ok(None), |snapshot| snapshot.references.first_missing(disk))?;
+        let snapshot = match (snapshot, missing) {
+            (Some(snapshot), Some((extent, length))) => {
+                damage = Some(missing_bytes(disk, &snapshot, extent, length));
                 None
             }
-            there => there.map(|()| snapshot)?,
+            (snapshot, _) => snapshot,
         };
         let snapshot_state = match (&snapshot, position) {
             (Some(_), _) => SnapshotState::Whole,

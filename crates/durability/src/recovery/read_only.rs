@@ -19,9 +19,12 @@ pub struct ReadOnly {
 }
 
 impl ReadOnly {
-    /// Error for writers.
+    /// Error for writers: 53100 on a full disk, 25006 otherwise.
     pub fn refusal(&self) -> Error {
-        Class::ReadOnly.error(self)
+        match self.cause {
+            Error::DiskFull(_) => Error::DiskFull(self.to_string().into()),
+            _ => Class::ReadOnly.error(self),
+        }
     }
 }
 

@@ -529,7 +529,7 @@ fn a_full_disk_is_read_and_written_once_there_is_room() {
         let (numbers, recovered) = database.recover().unwrap();
         let read_only = recovered.read_only.unwrap();
         assert!(matches!(read_only.cause, Error::DiskFull(_)), "{read_only}");
-        assert_eq!(read_only.refusal().sqlstate(), "25006");
+        assert_eq!(read_only.refusal().sqlstate(), "53100");
         assert_eq!(numbers, all);
         let files = database.disk.list().unwrap();
         assert!(files.iter().all(|name| !name.ends_with(TEMPORARY)), "{files:?}");

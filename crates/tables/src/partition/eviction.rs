@@ -404,6 +404,7 @@ impl Partition {
             let Some(table) = tables.get(id.0 as usize).and_then(Option::as_ref) else { continue };
             let images = moved.entry(id).or_default();
             let chosen = rows.and_then(|mut rows| {
+                rows.damage().cloned().map_or(Ok(()), Err)?;
                 rows.choose(|id, place| table.block_place(id) == Some(place));
                 table.block_layouts().each_chosen(&rows, &mut |id, row| {
                     images.push((id, number, row.image().to_vec()));
@@ -446,14 +447,25 @@ impl Partition {
     }
 
     /// Evicts rows until tables are within the memory limit again, or no more can be evicted now. Between transactions
-    /// only.
+    /// only. During recovery, whose budget is lenient, rows for which a full disk has no room stay in memory, so that they
+    /// can be read.
     ///
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn keep_limit(&mut self) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Ok(()) };
         blocks.forget_written();
-        while self.budget().pressure() > 0 && (self.compact(COMPACT_ROWS) || self.evict_block(usize::MAX)? > 0) {}
+        while self.budget().pressure() > 0 {
+            if self.compact(COMPACT_ROWS) {
+                continue;
+            }
+            match self.evict_block(usize::MAX) {
+                Ok(0) => break,
+                Err(error) if !self.budget().is_strict() && matches!(error.root(), Error::DiskFull(_)) => break,
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 

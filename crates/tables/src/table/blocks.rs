@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use thermocline_machine::ids::Sequence;
-use thermocline_types::Result;
+use thermocline_types::{Error, Result};
 
 use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
@@ -35,7 +35,7 @@ pub struct ReadRow {
     pub block: Option<BlockRows>,
 }
 
-/// Reads a whole block, or says why it cannot.
+/// Reads a whole block, or as many of its rows as can be read, with the [reason](BlockRows::damage) why others cannot.
 pub type BlockReader = Box<dyn FnOnce() -> Result<BlockRows> + Send>;
 
 /// A block that was to be read, and its rows, or why they could not be read.
@@ -50,6 +50,8 @@ pub struct BlockRows {
     block: BlockNumber,
     bytes: Vec<u8>,
     rows: Vec<BlockRow>,
+    /// Why not all of the rows that were written are among them; `None` if all are.
+    damage: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,18 @@ impl BlockRows {
     /// The bytes of a block, and its rows: their ids, the offsets of their records, and the ranges of their images.
     pub fn new(block: BlockNumber, bytes: Vec<u8>, rows: impl Iterator<Item = (TupleId, u32, Range<usize>)>) -> Self {
         let rows = rows.map(|(tuple, offset, image)| BlockRow { tuple, offset, image, is_chosen: false });
-        Self { block, bytes, rows: rows.collect() }
+        Self { block, bytes, rows: rows.collect(), damage: None }
+    }
+
+    /// These rows of a block, others of which cannot be read for this reason.
+    #[must_use]
+    pub fn with_damage(self, damage: Error) -> Self {
+        Self { damage: Some(damage), ..self }
+    }
+
+    /// Why not all rows that were written are among them; `None` if all are.
+    pub fn damage(&self) -> Option<&Error> {
+        self.damage.as_ref()
     }
 
     /// Bytes that it takes.

@@ -136,6 +136,11 @@ impl Budget {
         Self { reserve: AtomicU64::new(reserve), is_strict: AtomicBool::new(false), ..Self::new(limit) }
     }
 
+    /// Whether it refuses memory beyond its limit.
+    pub fn is_strict(&self) -> bool {
+        self.is_strict.load(Ordering::Relaxed)
+    }
+
     /// Limit in bytes.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)

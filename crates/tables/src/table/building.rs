@@ -313,7 +313,7 @@ impl Building {
         mut block: BlockRows,
         each: &mut dyn FnMut(&mut Self, TupleId, Row<'_>),
     ) -> Result<()> {
-        self.put_off.choose(|id| table.block_place(id), &mut block);
+        self.put_off.choose(|id| table.block_place(id), &mut block)?;
         table.block_layouts().each_chosen(&block, &mut |id, row| {
             each(self, id, row);
             Ok(())

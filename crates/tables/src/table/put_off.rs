@@ -109,7 +109,15 @@ impl PutOff {
     }
 
     /// Chooses the rows of a block that are in the set and still there, and takes them out.
-    pub fn choose(&mut self, place: impl Fn(TupleId) -> Option<BlockPlace>, block: &mut BlockRows) {
+    ///
+    /// # Errors
+    /// If the block is damaged, and one of them is lost: that of the damage.
+    pub fn choose(&mut self, place: impl Fn(TupleId) -> Option<BlockPlace>, block: &mut BlockRows) -> Result<()> {
         block.choose(|id, here| place(id) == Some(here) && self.take(id));
+        let is_there = |id| place(id).is_some_and(|place| place.block == block.block());
+        match block.damage() {
+            Some(damage) if self.iter().any(is_there) => Err(damage.clone()),
+            _ => Ok(()),
+        }
     }
 }

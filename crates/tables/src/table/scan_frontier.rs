@@ -98,8 +98,11 @@ impl ScanFrontier {
     }
 
     /// Chooses the rows of a block that are to be read from it: those put off that are still there.
-    pub fn choose(&mut self, table: &Table, block: &mut BlockRows) {
-        self.put_off.choose(|id| table.block_place(id), block);
+    ///
+    /// # Errors
+    /// If the block is damaged, and one of them is lost: that of the damage.
+    pub fn choose(&mut self, table: &Table, block: &mut BlockRows) -> Result<()> {
+        self.put_off.choose(|id| table.block_place(id), block)
     }
 
     fn is_done(&self, id: TupleId) -> bool {

@@ -40,7 +40,13 @@ impl<'a> TableBlocks<'a> {
     /// [`Blocks::block_reader`].
     pub fn block_reader(self, block: BlockNumber) -> Result<BlockReader> {
         let (read, table) = (self.blocks.block_reader(block)?, Arc::clone(self.table));
-        Ok(Box::new(move || read().map_err(|error| named(&table, error))))
+        Ok(Box::new(move || {
+            let rows = read().map_err(|error| named(&table, error))?;
+            Ok(match rows.damage().map(|damage| named(&table, damage.clone())) {
+                Some(damage) => rows.with_damage(damage),
+                None => rows,
+            })
+        }))
     }
 
     /// [`Blocks::blocks_reader`].

@@ -11,6 +11,8 @@ use super::failure::notice;
 const DELAY: Duration = Duration::from_secs(1);
 /// Interval between two lines.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// MiB of a log from which its progress is shown in MiB.
+const UNITS_MIN: u64 = 10;
 
 /// Lines about one recovery.
 #[derive(Debug)]
@@ -39,8 +41,10 @@ fn text(progress: &Progress) -> String {
     if log_bytes == 0 && rows < rows_total {
         return format!("{rows} of {rows_total} rows of the snapshot");
     }
-    const MIB: u64 = 1 << 20;
-    format!("{} of {} MiB of the log, {records} transactions", log_bytes / MIB, log_bytes_total.div_ceil(MIB))
+    // The unit of which there are enough to see progress.
+    let (unit, bytes) = if log_bytes_total < UNITS_MIN << 20 { ("KiB", 1 << 10) } else { ("MiB", 1 << 20) };
+    let (done, total) = (log_bytes / bytes, log_bytes_total.div_ceil(bytes));
+    format!("{done} of {total} {unit} of the log, {records} transactions")
 }
 
 #[cfg(test)]
@@ -52,6 +56,8 @@ mod tests {
         let progress = Progress { rows: 5, rows_total: 10, log_bytes_total: 3 << 20, ..Progress::default() };
         assert_eq!(text(&progress), "5 of 10 rows of the snapshot");
         let progress = Progress { rows: 10, log_bytes: 1 << 20, records: 7, ..progress };
-        assert_eq!(text(&progress), "1 of 3 MiB of the log, 7 transactions");
+        assert_eq!(text(&progress), "1024 of 3072 KiB of the log, 7 transactions");
+        let progress = Progress { log_bytes_total: (30 << 20) + 1, ..progress };
+        assert_eq!(text(&progress), "1 of 31 MiB of the log, 7 transactions");
     }
 }

@@ -16,7 +16,7 @@ use thermocline_machine::interrupt::Interrupt;
 use thermocline_machine::random::Random;
 use thermocline_procedures::{Definitions, Limits};
 use thermocline_tables::partition::reader::ReadRequest;
-use thermocline_tables::partition::{Head, Transaction};
+use thermocline_tables::partition::{Head, Member, Transaction};
 use thermocline_tables::schema::{Schema, TableId};
 use thermocline_tables::table::Budget;
 use thermocline_types::{Class, Error, Result};
@@ -140,12 +140,12 @@ impl RowEngine {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
         }
         set_limit(&budget, memory_bytes_max);
-        for member in &mut members {
-            // Each left room when it was filled, and others have grown since. A full disk does not end the start: who
-            // needs the memory is told.
-            let _later = member.partition.keep_limit();
-        }
-        let read_only = recovered.read_only.clone();
+        let full = keep_limits(&mut members, &budget, memory_bytes_max).map(|cause| ReadOnly {
+            until: Sequence(recovered.end.next.0.saturating_sub(1)),
+            cause,
+            older: None,
+        });
+        let read_only = recovered.read_only.clone().or(full);
         let definitions = replayer.into_definitions().with(schema, limits);
         let definitions = definitions.refusing(read_only.as_ref().map(ReadOnly::refusal));
         let catalog = Arc::new(Catalog::new(definitions));
@@ -257,7 +257,7 @@ impl RowEngine {
     }
 
     /// Why it is read-only, which state it shows and how to go on; `None` if it is writable. Writers get this as an
-    /// error with SQLSTATE 25006.
+    /// error with SQLSTATE 25006, or 53100 if the disk is full.
     pub fn read_only(&self) -> Option<&ReadOnly> {
         self.shared.read_only.as_ref()
     }
@@ -341,6 +341,23 @@ impl RowEngine {
             Err(_) => Err(Class::ActiveTransaction.error("the database has open sessions")),
         }
     }
+}
+
+/// Evicts rows until all partitions together are within the limit. If a full disk has no room for rows beyond it,
+/// raises the limit, so that there is memory to read them, and returns why.
+fn keep_limits(members: &mut [Member], budget: &Budget, bytes_max: u64) -> Option<Error> {
+    let mut full = None;
+    for member in members {
+        // Each left room when it was filled, and others have grown since. Other errors do not end the start either: who
+        // needs the memory is told.
+        if let Err(cause @ Error::DiskFull(_)) = member.partition.keep_limit() {
+            full = Some(cause);
+        }
+    }
+    let full = full.filter(|_| budget.used() > bytes_max)?;
+    let reserve = reserve_of(bytes_max);
+    budget.set_limit(budget.used() + reserve, reserve);
+    Some(full)
 }
 
 fn set_limit(budget: &Budget, bytes: u64) {

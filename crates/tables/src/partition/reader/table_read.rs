@@ -218,7 +218,7 @@ impl TableRead {
         let Some(sink) = &mut self.sink else { return Ok(Stepped { step: ReadStep::Done, ..stepped }) };
         let (unread, table) = (&mut self.unread, partition.table(self.definition.id)?);
         if !read.is_empty() {
-            read.iter_mut().for_each(|block| unread.choose(table, block));
+            read.iter_mut().try_for_each(|block| unread.choose(table, block))?;
             stepped.chosen = Some((table.block_layouts(), read));
         }
         for _ in 0..ids {

@@ -14,6 +14,7 @@ use hash::HashMap;
 use ordered::{OrderedSet, Range};
 use thermocline_types::{Class, Result, Value};
 
+use super::blocks::RowKeys;
 use super::budget::{Budget, Full, Growth};
 use super::keys::{Keys, OfLookUps};
 use super::layout::{Layout, chunk};
@@ -82,6 +83,24 @@ impl Index {
         let mut index = Self { definition: definition.clone(), columns, integers_at: None, fingerprint, body };
         index.set_layout(layout);
         index
+    }
+
+    /// Values of the first index, the primary key's if there is one, among the [keys](RowKeys) of a row in indexes with
+    /// these [fingerprints](Self::fingerprint), as errors print them; `None` if it is not among them.
+    pub fn first_key_text(table: &TableDefinition, fingerprints: &[u64], mut keys: &[u8]) -> Option<String> {
+        let definition = table.indexes.first()?;
+        let columns = table.key_columns(definition);
+        let wanted = fingerprint(definition, &columns);
+        for index in fingerprints {
+            let (key, _, rest) = RowKeys::split_first(keys)?;
+            if *index == wanted {
+                let values = key::decode(key, &columns).ok()?;
+                let values: Vec<String> = values.iter().map(Value::to_string).collect();
+                return Some(format!("({})", values.join(", ")));
+            }
+            keys = rest;
+        }
+        None
     }
 
     /// Switches to another layout of rows, which gives the same keys.

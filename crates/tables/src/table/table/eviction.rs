@@ -145,7 +145,7 @@ impl Table {
             let read = TableBlocks::new(&self.definition, from).blocks_reader(found.into_iter().collect())?;
             for (number, block) in read() {
                 if let Ok(mut block) = block {
-                    evicted.choose(|id| self.block_place(id), &mut block);
+                    evicted.choose(|id| self.block_place(id), &mut block)?;
                     layouts.each_chosen(&block, each)?;
                     continue;
                 }
@@ -600,7 +600,9 @@ impl<'a> EvictedRows<'a> {
             self.read(id, place.block)?;
         }
         let block = self.recent.iter().rev().find(|block| block.block() == place.block);
-        let image = block.and_then(|block| block.image(place.offset)).ok_or_else(|| self.table.no_row(id))?;
+        let image = block.and_then(|block| block.image(place.offset));
+        let damage = || block.and_then(BlockRows::damage).cloned().unwrap_or_else(|| self.table.no_row(id));
+        let image = image.ok_or_else(damage)?;
         each(Row::new(&self.table.layout, &self.table.current_image(place.block, image)?))
     }
 }
