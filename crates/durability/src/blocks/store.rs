@@ -9,7 +9,7 @@ use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
     BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, Budget,
-    Charge, DirectoryEntry, RowReader, SamplingRate, TupleId, Victims, Working,
+    Charge, DirectoryEntry, PlacesCharge, RowReader, SamplingRate, TupleId, Victims, Working,
 };
 use thermocline_types::{Error, Result, either};
 
@@ -32,6 +32,9 @@ const WAITING_SHARE: u64 = 64;
 /// buffer doubles as it grows, and each partition has one.
 const DIRECTORY_BYTES: usize = 256 << 10;
 const DIRECTORY_SHARE: u64 = 128;
+/// Ratio of room for blocks to blocks from which the room shrinks, and the blocks for which it always stays.
+const SPARSE_BLOCKS: usize = 8;
+const SPARSE_BLOCKS_MIN: usize = 64;
 
 /// Rows that come back with one that a transaction needs (Anti-Caching 2013, section 3.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -224,6 +227,8 @@ pub struct BlockStore {
     /// Blocks that may not be written yet, in the order in which they were put.
     pending: BTreeMap<BlockNumber, Arc<PendingBlock>>,
     charge: Charge,
+    /// Bytes of `blocks`.
+    places: PlacesCharge,
     segments: BTreeMap<u64, Segment>,
     /// The segment that the next block goes into.
     open: Option<Open>,
@@ -283,6 +288,7 @@ impl BlockStore {
             writes,
             pending: BTreeMap::new(),
             charge: Charge::new(budget, Working::Blocks),
+            places: PlacesCharge::new(budget),
             database,
             partition,
             settings,
@@ -458,8 +464,11 @@ impl BlockStore {
     fn forget_written(&mut self) {
         self.pending.retain(|_, block| !block.is_written());
         let pending: usize = self.pending.values().map(|block| block.bytes.capacity()).sum();
-        let blocks = self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1);
-        self.charge.set(pending + blocks + self.directory.bytes());
+        self.charge.set(pending + self.directory.bytes());
+        if self.blocks.capacity() / SPARSE_BLOCKS > self.blocks.len().max(SPARSE_BLOCKS_MIN) {
+            self.blocks.shrink_to(2 * self.blocks.len());
+        }
+        self.places.set(self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1));
     }
 
     /// Number of blocks that are not known to be written.

@@ -255,7 +255,7 @@ impl Partition {
     pub fn unpin(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin);
-            (self.has_pinned, self.forced_bytes) = (false, 0);
+            (self.has_pinned, self.forced_bytes, self.forced_rows) = (false, 0, 0);
         }
     }
 
@@ -263,24 +263,26 @@ impl Partition {
     pub fn unpin_for_now(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin_for_now);
-            (self.has_pinned, self.forced_bytes) = (false, 0);
+            (self.has_pinned, self.forced_bytes, self.forced_rows) = (false, 0, 0);
         }
     }
 
     /// Brings a row back with `back`, evicting others where there is no memory for it. If no other can go, a
     /// transaction gets a few rows nevertheless: it may be one that reads or deletes them.
     fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
-        let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
-            Err(full @ Error::OutOfMemory(_)) => full,
+        let why = match self.with_room(|partition| back(partition, Growth::Asked)) {
+            Err(Error::OutOfMemory(why)) => why,
             done => return done,
         };
         let most = FORCED_BYTES_MAX.min(usize::try_from(self.budget().reserve() / 4).unwrap_or(usize::MAX));
         if self.forced_bytes > most {
-            return Err(full);
+            let at_once = (self.forced_rows / 2).max(1);
+            return Err(Error::OutOfMemory(format!("{why}; with full memory, change {at_once} rows at a time").into()));
         }
         // The next rows need not ask for what this one makes room for.
         let before = self.table(table)?.row_bytes();
         back(self, Growth::Forced)?;
+        self.forced_rows += 1;
         self.forced_bytes += self.table(table)?.row_bytes().saturating_sub(before);
         Ok(())
     }
@@ -334,6 +336,7 @@ impl Partition {
         }
         self.count_in_time();
         if self.budget().pressure() == 0 {
+            self.budget().forget_wanted();
             return Ok(false);
         }
         Ok(self.evict_block(LOOKS_MAX)? > 0 || self.is_searching())

@@ -44,7 +44,7 @@ pub use blocks::{
     RowKeys, RowReader,
 };
 pub use budget::{Budget, Full, Growth, Reach, Taken, Working};
-pub use charge::{Charge, allocated};
+pub use charge::{Charge, PlacesCharge, allocated};
 pub use digest::Digest;
 pub use encoder::{Encoder, Parameter, Written};
 pub use heap_size::HeapSize;
