@@ -255,7 +255,7 @@ impl Partition {
     pub fn unpin(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin);
-            (self.has_pinned, self.forced_bytes, self.forced_rows) = (false, 0, 0);
+            (self.has_pinned, self.forced_bytes, self.returned_rows) = (false, 0, 0);
         }
     }
 
@@ -263,7 +263,7 @@ impl Partition {
     pub fn unpin_for_now(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin_for_now);
-            (self.has_pinned, self.forced_bytes, self.forced_rows) = (false, 0, 0);
+            (self.has_pinned, self.forced_bytes, self.returned_rows) = (false, 0, 0);
         }
     }
 
@@ -272,17 +272,19 @@ impl Partition {
     fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
         let why = match self.with_room(|partition| back(partition, Growth::Asked)) {
             Err(Error::OutOfMemory(why)) => why,
-            done => return done,
+            done => {
+                self.returned_rows += usize::from(done.is_ok());
+                return done;
+            }
         };
         let most = FORCED_BYTES_MAX.min(usize::try_from(self.budget().reserve() / 4).unwrap_or(usize::MAX));
         if self.forced_bytes > most {
-            let at_once = (self.forced_rows / 2).max(1);
+            let at_once = (self.returned_rows / 2).max(1);
             return Err(Error::OutOfMemory(format!("{why}; with full memory, change {at_once} rows at a time").into()));
         }
         // The next rows need not ask for what this one makes room for.
         let before = self.table(table)?.row_bytes();
         back(self, Growth::Forced)?;
-        self.forced_rows += 1;
         self.forced_bytes += self.table(table)?.row_bytes().saturating_sub(before);
         Ok(())
     }
@@ -303,12 +305,13 @@ impl Partition {
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn make_room(&mut self) -> Result<bool> {
-        let before = self.budget().used();
+        // Its own, because other partitions grow meanwhile.
+        let before = self.row_bytes();
         self.tables_mut().for_each(Table::look_for_holes);
         let mut evicted = 1;
         while evicted > 0 {
-            while self.compact(COMPACT_ROWS) && self.budget().used() >= before {}
-            if self.budget().used() < before {
+            while self.compact(COMPACT_ROWS) && self.row_bytes() >= before {}
+            if self.row_bytes() < before {
                 return Ok(true);
             }
             evicted = 0;
@@ -316,7 +319,12 @@ impl Partition {
                 evicted += 1;
             }
         }
-        Ok(self.budget().used() < before)
+        Ok(self.row_bytes() < before)
+    }
+
+    /// Bytes of rows in memory.
+    fn row_bytes(&self) -> usize {
+        self.tables().map(Table::row_bytes).sum()
     }
 
     /// Takes a step towards the memory limit, if it is near: moves some rows together, or evicts a block of them. Says

@@ -50,8 +50,8 @@ pub struct Partition {
     pub(super) has_pinned: bool,
     /// Bytes by which tables have grown for pinned rows although memory was full.
     pub(super) forced_bytes: usize,
-    /// Number of these rows.
-    pub(super) forced_rows: usize,
+    /// Number of rows that came back for the transaction.
+    pub(super) returned_rows: usize,
     /// Choice of rows to be evicted.
     pub(super) choice: Choice,
     pub(super) waits: WaitStatistics,
@@ -83,7 +83,7 @@ impl Partition {
             blocks: None,
             has_pinned: false,
             forced_bytes: 0,
-            forced_rows: 0,
+            returned_rows: 0,
             choice: Choice::default(),
             waits: WaitStatistics::default(),
             is_relocating: false,
