@@ -450,8 +450,8 @@ mod tests {
             }
             assert!(undo.get(round).is_none());
             assert!(undo.changed().map(|(_, id)| id.0 as usize).eq(0..round));
-            // A part of a chunk of each kind, and the ends of chunks for which an image was too long.
-            let most = undo.bytes() + undo.bytes() / 8 + 3 * CHUNK_BYTES;
+            // A part of a chunk of each kind, the ends of chunks for which an image was too long, and a removed image.
+            let most = undo.bytes() + undo.bytes() / 8 + 6 * CHUNK_BYTES;
             assert!(undo.charged <= most, "{round}: {} of {most}", undo.charged);
             assert_eq!(budget.working(Working::Undo), undo.charged as u64);
             undo.clear();
