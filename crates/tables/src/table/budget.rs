@@ -269,7 +269,7 @@ impl Budget {
 
     /// Checks for room for `bytes` more of a kind of working memory.
     pub fn check_working(&self, kind: Working, bytes: usize) -> Result<(), Full> {
-        if self.working(kind).saturating_add(bytes as u64) <= self.floor(kind) {
+        if bytes == 0 || self.working(kind).saturating_add(bytes as u64) <= self.floor(kind) {
             return Ok(());
         }
         self.check_within(self.working_limit(), bytes, self.working_total())
@@ -282,12 +282,12 @@ impl Budget {
     }
 
     /// Bytes of a kind of working memory that are granted whatever others take: an eighth of the reserve for each kind
-    /// without which a DELETE cannot run. So the kinds together may exceed the limit by five eighths of the reserve.
+    /// without which a DELETE cannot run, and half of it for the log, whose buffers take as much when they are idle. So
+    /// the kinds together may exceed the limit by the reserve.
     pub fn floor(&self, kind: Working) -> u64 {
         match kind {
-            Working::Undo | Working::Queues | Working::Log | Working::Results | Working::Queries => {
-                self.reserve() / FLOOR_SHARE
-            }
+            Working::Log => self.reserve() / 2,
+            Working::Undo | Working::Queues | Working::Results | Working::Queries => self.reserve() / FLOOR_SHARE,
             Working::Snapshots | Working::Statements | Working::Lua | Working::Indexes | Working::Blocks => 0,
         }
     }
@@ -509,13 +509,15 @@ mod tests {
         budget.resize(0, 20 << 20);
         budget.resize_working(Working::Statements, 0, 2 << 20);
         let eighth = 128 << 10;
-        for kind in [Working::Undo, Working::Queues, Working::Log, Working::Results, Working::Queries] {
-            budget.check_working(kind, eighth).unwrap();
-            budget.take_working(kind, Reach::Share, 0, eighth).unwrap();
+        let eighths = [Working::Undo, Working::Queues, Working::Results, Working::Queries].map(|kind| (kind, eighth));
+        for (kind, floor) in eighths.into_iter().chain([(Working::Log, 4 * eighth)]) {
+            budget.check_working(kind, floor).unwrap();
+            budget.take_working(kind, Reach::Share, 0, floor).unwrap();
             budget.check_working(kind, 1).unwrap_err();
-            budget.take_working(kind, Reach::Whole, eighth, 1).unwrap_err();
+            budget.take_working(kind, Reach::Whole, floor, 1).unwrap_err();
         }
-        budget.check_working(Working::Statements, 0).unwrap_err();
+        budget.check_working(Working::Statements, 1).unwrap_err();
+        budget.check_working(Working::Statements, 0).unwrap();
         assert!(!budget.has_room_for(0));
     }
 

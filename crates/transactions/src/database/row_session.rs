@@ -26,6 +26,8 @@ use crate::engine::{Client, Interactive, Program};
 
 /// Bytes of a text that is kept without a charge.
 const SHORT_BYTES: usize = 100;
+/// Bytes of parameters that are not asked for before they are in a queue.
+const SMALL_BYTES: usize = 64 << 10;
 /// Maximum attempts at a statement, which is prepared again if the schema has changed.
 const ATTEMPTS_MAX: usize = 16;
 
@@ -409,8 +411,9 @@ impl RowSession {
             Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
             None => {
                 // The queue charges for a copy of the arguments.
-                let bytes = arguments.iter().map(Value::heap_bytes).sum();
+                let bytes: usize = arguments.iter().map(Value::heap_bytes).sum();
                 let budget = Arc::clone(self.shared.budget());
+                let bytes = if bytes > SMALL_BYTES { bytes } else { 0 };
                 let room = self.with_room(|_, room| room.take(|| budget.check_working(Working::Queues, bytes)));
                 room.map_err(|full| out_of_memory("a statement's parameters", full))?;
                 self.client.call_interruptible(Arc::clone(work), arguments.into(), interrupt)
