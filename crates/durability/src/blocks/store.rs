@@ -465,8 +465,16 @@ impl BlockStore {
         self.pending.retain(|_, block| !block.is_written());
         let pending: usize = self.pending.values().map(|block| block.bytes.capacity()).sum();
         self.charge.set(pending + self.directory.bytes());
-        if self.blocks.capacity() / SPARSE_BLOCKS > self.blocks.len().max(SPARSE_BLOCKS_MIN) {
-            self.blocks.shrink_to(2 * self.blocks.len());
+        self.fit_places();
+    }
+
+    /// Gives back room for blocks that have gone, and charges the rest.
+    fn fit_places(&mut self) {
+        let (capacity, count) = (self.blocks.capacity(), self.blocks.len());
+        if count == 0 && capacity > 0 {
+            self.blocks = HashMap::new();
+        } else if capacity / SPARSE_BLOCKS > count.max(SPARSE_BLOCKS_MIN) {
+            self.blocks.shrink_to(2 * count);
         }
         self.places.set(self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1));
     }
@@ -592,6 +600,7 @@ impl BlockStore {
     /// Forgets a block with all of its rows.
     fn remove(&mut self, number: BlockNumber) -> Result<()> {
         let Some(block) = self.blocks.remove(&number) else { return Ok(()) };
+        self.fit_places();
         self.block_bytes -= u64::from(block.bytes);
         self.rows -= u64::from(block.rows);
         self.aside.remove(&number);
