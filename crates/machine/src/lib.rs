@@ -23,7 +23,7 @@ pub mod random;
 mod slot;
 mod turns;
 
-pub use allocator::{limit_arenas, trim};
+pub use allocator::{limit_memory, trim};
 pub use beside::beside;
 pub use caught::caught;
 pub use clock::Clock;

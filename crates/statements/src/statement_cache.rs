@@ -92,8 +92,10 @@ impl<V> StatementCache<V> {
 
 /// Adjusts the charge of a kept statement to its size, and checks the limit on statements.
 pub fn charge_statement(bytes: usize, mut charge: Charge) -> Result<Charge> {
-    // Exactly, because there may be thousands.
-    charge.resize_exactly(bytes).map_err(|full| out_of_memory("prepared statements", full))?;
+    if charge.bytes() != bytes {
+        // Exactly, because there may be thousands.
+        charge.resize_exactly(bytes).map_err(|full| out_of_memory("prepared statements", full))?;
+    }
     match charge.budget().map(|budget| check_statements(budget.working(Working::Statements), budget)) {
         Some(Err(error)) => Err(error),
         _ => Ok(charge),

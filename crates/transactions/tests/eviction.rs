@@ -947,3 +947,145 @@ fn small_limits_take_many_rows() {
         assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
     }
 }
+
+/// The number of rows that the refusal of a statement says are possible at a time.
+fn advised_rows(error: &str) -> i64 {
+    let advice = error.split("change ").last().unwrap_or_else(|| panic!("{error}"));
+    let rows = advice.split(' ').next().unwrap();
+    assert!(advice.ends_with(" rows at a time"), "{error}");
+    rows.parse().unwrap_or_else(|_| panic!("{error}"))
+}
+
+/// Keys alone take more than the limit, all rows are in blocks, and programs keep as many statements as they may: what
+/// frees memory works nevertheless, and so does a snapshot. An error says how many rows can go at a time.
+#[test]
+fn there_is_a_way_out_where_keys_alone_exceed_the_limit() {
+    const ROWS: i64 = 12_000;
+    const SMALL: u64 = 8 << 20;
+    for way in ["DELETE", "BEGIN", "DROP INDEX t_g", "DROP TABLE t", "TRUNCATE t", "raise the limit"] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let blocks = BlockStoreSettings { segment_bytes: 1 << 20, block_bytes: Some(4 << 10), ..Default::default() };
+        let open = |limit: u64| {
+            let settings = Settings {
+                memory_bytes_max: limit,
+                eviction: Some(blocks),
+                partitions: 2,
+                seed: 1,
+                ..Settings::default()
+            };
+            RowEngine::open(Arc::new(disk.clone()), settings).unwrap()
+        };
+        let database = open(64 << 20);
+        let mut session = database.session();
+        let columns = "k BIGINT PRIMARY KEY, g TEXT NOT NULL, v TEXT NOT NULL";
+        run(&mut session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
+        let mut load = session.load("t", &["k", "g", "v"]).unwrap();
+        for k in 0..ROWS {
+            let g = Value::Text(format!("{k:0>800}").into());
+            load.push(&[ValueRef::Int(k), g.as_ref(), text(1000, k).as_ref()]).unwrap();
+        }
+        load.finish().unwrap();
+        run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+        drop(session);
+        database.close().unwrap();
+
+        let database = open(SMALL);
+        let mut session = database.session();
+        let mut kept = Vec::new();
+        while let Ok(work) = database.prepare(&format!("SELECT {} + length('{}')", kept.len(), "x".repeat(3000))) {
+            kept.push(work);
+            assert!(kept.len() < 10_000);
+        }
+        let memory = database.memory();
+        assert!(
+            memory.table_bytes > SMALL && memory.working_bytes("statements") > memory.reserve_bytes / 2,
+            "{memory:?}"
+        );
+        let error = session.execute("INSERT INTO t VALUES (-1, 'new', 'new')", &[]).unwrap_err();
+        assert_eq!(error.sqlstate(), "53200", "{error}");
+        database.snapshot().unwrap();
+        let deleted = |session: &mut RowSession, from: i64, rows: i64| {
+            let parameters = [Value::Int(from), Value::Int(from + rows - 1)];
+            session.execute("DELETE FROM t WHERE k BETWEEN $1 AND $2", &parameters).map(|deleted| deleted.affected)
+        };
+        match way {
+            "DELETE" | "BEGIN" => {
+                let error = deleted(&mut session, 0, ROWS).unwrap_err();
+                assert_eq!(error.sqlstate(), "53200", "{error}");
+                let rows = advised_rows(&error.to_string());
+                assert!((10..ROWS).contains(&rows), "{error}");
+                for from in (0..ROWS / 2).step_by(usize::try_from(rows).unwrap()) {
+                    if way == "BEGIN" {
+                        run(&mut session, "BEGIN", &[]);
+                    }
+                    assert_eq!(deleted(&mut session, from, rows).unwrap() as i64, rows, "{:?}", database.memory());
+                    if way == "BEGIN" {
+                        run(&mut session, "COMMIT", &[]);
+                    }
+                }
+                drop(kept);
+            }
+            "raise the limit" => database.set_memory_bytes_max(64 << 20),
+            sql => {
+                run(&mut session, sql, &[]);
+            }
+        }
+        database.snapshot().unwrap();
+        if way == "DROP TABLE t" {
+            run(&mut session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
+        }
+        for k in ROWS..ROWS + 10 {
+            run(&mut session, "INSERT INTO t VALUES ($1, 'new', 'new')", &[Value::Int(k)]);
+        }
+        let count = int(&run(&mut session, "SELECT count(*) FROM t WHERE v = 'new'", &[]));
+        assert_eq!(count, 10, "{way}");
+    }
+}
+
+/// Requests for memory that rows take have rows evicted and wait for that, whoever makes them: reading statements,
+/// parameters, results, undo.
+#[test]
+fn every_request_has_rows_evicted() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let database = open(&disk, LIMIT);
+    let mut session = database.session();
+    fill(&mut session, "t", 30_000);
+    let literal = "x".repeat(700_000);
+    std::thread::scope(|scope| {
+        for client in 0..3 {
+            let (mut session, literal) = (database.session(), &literal);
+            let _thread = scope.spawn(move || {
+                for step in 0..10 {
+                    let begins = step % 3 == 1;
+                    begins.then(|| run(&mut session, "BEGIN", &[]));
+                    begins.then(|| run(&mut session, "SELECT v FROM t WHERE k = $1", &[Value::Int(client)]));
+                    // About five MiB while it is read.
+                    let read = run(&mut session, &format!("SELECT length('{literal}') + {client}"), &[]);
+                    assert_eq!(int(&read), 700_000 + client);
+                    begins.then(|| run(&mut session, "COMMIT", &[]));
+                    // Fills memory again.
+                    for k in 0..1000 {
+                        let key = 100_000 + client * 100_000 + step * 1000 + k;
+                        run(&mut session, "INSERT INTO t VALUES ($1, $2)", &[Value::Int(key), text(1000, k)]);
+                    }
+                }
+            });
+        }
+    });
+    let long = "y".repeat(4 << 20);
+    let read = run(&mut session, "SELECT length($1)", &[Value::Text(long.into())]);
+    assert_eq!(int(&read), 4 << 20);
+    let result = run(&mut session, "SELECT repeat('z', 1000000) FROM t WHERE k IN (1, 2, 3, 4)", &[]);
+    assert_eq!(result.rows.len(), 4);
+    drop(result);
+    let keys: Vec<String> = (0..2000).map(|k| k.to_string()).collect();
+    for begins in [false, true] {
+        begins.then(|| run(&mut session, "BEGIN", &[]));
+        // In parts, because each of these keys takes much while it is read.
+        for keys in keys.chunks(500) {
+            let sql = format!("UPDATE t SET v = upper(v) WHERE k IN ({})", keys.join(", "));
+            assert_eq!(run(&mut session, &sql, &[]).affected, 500);
+        }
+        begins.then(|| run(&mut session, "COMMIT", &[]));
+    }
+}

@@ -9,7 +9,7 @@ use thermocline_machine::ids::{DatabaseId, PartitionId, Sequence};
 use thermocline_tables::schema::TableId;
 use thermocline_tables::table::{
     BlockEntry, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, BlockStatistics, Blocks, BlocksReader,
-    Budget, Charge, DirectoryEntry, ReadRow, RowReader, SamplingRate, TupleId, Victims, Working,
+    Budget, Charge, DirectoryEntry, PlacesCharge, ReadRow, RowReader, SamplingRate, TupleId, Victims, Working,
 };
 use thermocline_types::{Error, Result, either};
 
@@ -33,6 +33,9 @@ const WAITING_SHARE: u64 = 64;
 /// buffer doubles as it grows, and each partition has one.
 const DIRECTORY_BYTES: usize = 256 << 10;
 const DIRECTORY_SHARE: u64 = 128;
+/// Ratio of room for blocks to blocks from which the room shrinks, and the blocks for which it always stays.
+const SPARSE_BLOCKS: usize = 8;
+const SPARSE_BLOCKS_MIN: usize = 64;
 
 /// Rows that come back with one that a transaction needs (Anti-Caching 2013, section 3.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -225,6 +228,8 @@ pub struct BlockStore {
     /// Blocks that may not be written yet, in the order in which they were put.
     pending: BTreeMap<BlockNumber, Arc<PendingBlock>>,
     charge: Charge,
+    /// Bytes of `blocks`.
+    places: PlacesCharge,
     segments: BTreeMap<u64, Segment>,
     /// The segment that the next block goes into.
     open: Option<Open>,
@@ -284,6 +289,7 @@ impl BlockStore {
             writes,
             pending: BTreeMap::new(),
             charge: Charge::new(budget, Working::Blocks),
+            places: PlacesCharge::new(budget),
             database,
             partition,
             settings,
@@ -459,8 +465,19 @@ impl BlockStore {
     fn forget_written(&mut self) {
         self.pending.retain(|_, block| !block.is_written());
         let pending: usize = self.pending.values().map(|block| block.bytes.capacity()).sum();
-        let blocks = self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1);
-        self.charge.set(pending + blocks + self.directory.bytes());
+        self.charge.set(pending + self.directory.bytes());
+        self.fit_places();
+    }
+
+    /// Gives back room for blocks that have gone, and charges the rest.
+    fn fit_places(&mut self) {
+        let (capacity, count) = (self.blocks.capacity(), self.blocks.len());
+        if count == 0 && capacity > 0 {
+            self.blocks = HashMap::new();
+        } else if capacity / SPARSE_BLOCKS > count.max(SPARSE_BLOCKS_MIN) {
+            self.blocks.shrink_to(2 * count);
+        }
+        self.places.set(self.blocks.capacity() * (size_of::<(BlockNumber, Block)>() + 1));
     }
 
     /// Number of blocks that are not known to be written.
@@ -584,6 +601,7 @@ impl BlockStore {
     /// Forgets a block with all of its rows.
     fn remove(&mut self, number: BlockNumber) -> Result<()> {
         let Some(block) = self.blocks.remove(&number) else { return Ok(()) };
+        self.fit_places();
         self.block_bytes -= u64::from(block.bytes);
         self.rows -= u64::from(block.rows);
         self.aside.remove(&number);

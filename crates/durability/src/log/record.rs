@@ -251,8 +251,8 @@ pub struct Batch {
 
 /// Bytes of the buffer that an empty batch keeps.
 const KEPT_BYTES: usize = 2 << 20;
-/// Bytes up to which the buffer doubles.
-const DOUBLING_BYTES: usize = 8 << 20;
+/// Bytes up to which the buffer doubles; then it grows by a quarter, because it is charged twice.
+const DOUBLING_BYTES: usize = 1 << 20;
 
 impl Default for Batch {
     fn default() -> Self {
@@ -281,7 +281,7 @@ impl Batch {
     #[cold]
     fn grow(&mut self, more: usize) -> Result<()> {
         let (held, capacity) = (self.bytes.len(), self.bytes.capacity());
-        let capacity = (held + more).max(capacity + capacity.clamp(512, DOUBLING_BYTES));
+        let capacity = (held + more).max(capacity + capacity.clamp(512, DOUBLING_BYTES.max(capacity / 4)));
         self.charge.resize(2 * capacity).map_err(|full| out_of_memory("a transaction's record in the log", full))?;
         self.bytes.reserve_exact(capacity - held);
         Ok(())

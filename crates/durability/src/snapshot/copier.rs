@@ -17,6 +17,8 @@ use super::rows::{CHUNK_BYTES, ChunkBuilder, Kind};
 const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
 /// Bytes that a row in a block counts for in a step.
 const PLACE_BYTES: usize = 64;
+/// Divisor of the memory limit for the bytes that wait in memory.
+const WAITING_SHARE: u64 = 64;
 
 /// A partition's share of a snapshot.
 ///
@@ -25,12 +27,14 @@ const PLACE_BYTES: usize = 64;
 /// -----------------------> copying -----> copying ... -----------> done
 ///                             |   changed(row not copied yet): its image of before is copied
 ///                             |
-///                             +-- no memory for images, or a definition --> failed
+///                             +-- a definition --> failed
 /// ```
 ///
 /// Rows may change faster than a disk takes images. If many wait, the partition's next transaction waits until some are
 /// written ([`PreImages::held_up`]): a row is copied once, so a copy takes as long as the disk needs for all rows,
-/// regardless of transactions.
+/// regardless of transactions. Without memory it waits for each chunk, so that a snapshot is possible however full
+/// memory is: a copy takes a bit for each row, about two chunks for the copied rows and the places of others, and the
+/// images that one transaction has changed.
 ///
 /// Each table tracks its copied rows in a `ScanFrontier`. Steps run in the partition's thread, between transactions;
 /// chunks are taken by their writer or reader, which holds the lock for a moment. Dropping the copier ends the copying.
@@ -123,8 +127,8 @@ impl TableCopy {
 
 impl Copier {
     /// Begins to copy a partition that stands at the barrier, for the snapshot at this place in the log. While more than
-    /// `bytes_max` bytes wait in memory, the partition runs no further transaction; the changes of the last one may exceed
-    /// the limit. Without memory the copy fails rather than take that of transactions.
+    /// `bytes_max` bytes wait in memory, or a 64th of the memory limit, or more than a chunk where memory is full, the
+    /// partition runs no further transaction; the changes of the last one may exceed this.
     ///
     /// Replicated tables are copied from the first partition only.
     pub fn begin(partition: &mut Partition, position: Sequence, bytes_max: usize) -> Self {
@@ -147,6 +151,7 @@ impl Copier {
             .flat_map(|table| table.earlier_layouts().map(|layout| (table.definition().id, layout)));
         let mut chunks: VecDeque<_> = each.filter_map(|(table, layout)| layouts.push_layout(table, layout)).collect();
         chunks.extend(layouts.take());
+        let share = usize::try_from(partition.budget().limit() / WAITING_SHARE).unwrap_or(usize::MAX);
         let mut state = State {
             tables,
             open: ChunkBuilder::default(),
@@ -155,7 +160,7 @@ impl Copier {
             spare: Vec::new(),
             places: ChunkBuilder::of_kind(Kind::Places),
             blocks: ChunkBuilder::of_kind(Kind::Blocks),
-            bytes_max,
+            bytes_max: bytes_max.min(share.max(CHUNK_BYTES)),
             taken: EventCount::new(),
             failed: None,
             budget: Arc::clone(partition.budget()),
@@ -212,8 +217,6 @@ impl Copier {
         rest.into_iter().flatten().for_each(|chunk| state.keep(chunk));
         state.spare = Vec::new();
         state.charge();
-        // The last chunk may have exceeded the memory.
-        state.check()?;
         Ok(Step::Done)
     }
 
@@ -238,7 +241,7 @@ impl Copier {
         let mut state = self.state.lock();
         // Memory of one huge row is not kept, nor any once all rows are copied or when memory is scarce.
         if !state.tables.is_empty()
-            && state.budget.check_working(SPARE_ROOM).is_ok()
+            && state.budget.has_room_for(SPARE_ROOM)
             && chunk.capacity() <= 2 * CHUNK_BYTES
             && chunk.capacity() > state.spare.capacity()
         {
@@ -311,10 +314,6 @@ impl State {
     fn keep(&mut self, chunk: Vec<u8>) {
         self.chunk_bytes += chunk.capacity();
         self.chunks.push_back(chunk);
-        if let Err(full) = self.budget.check_working(0) {
-            // Transactions need the memory more.
-            self.fail(Error::OutOfMemory(format!("a copy of the rows: {full}").into()));
-        }
     }
 
     fn fail(&mut self, error: Error) {
@@ -381,7 +380,8 @@ impl PreImages for Watcher {
         let state = state.lock();
         // Read before the bytes, which change only under this lock.
         let seen = state.taken.seen();
-        (state.chunk_bytes > state.bytes_max).then(|| Wait::new(&state.taken, seen))
+        let most = if state.budget.has_room_for(0) { state.bytes_max } else { CHUNK_BYTES.min(state.bytes_max) };
+        (state.chunk_bytes > most).then(|| Wait::new(&state.taken, seen))
     }
 
     fn defined(&mut self) {

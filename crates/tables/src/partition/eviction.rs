@@ -296,7 +296,7 @@ impl Partition {
     pub fn unpin(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin);
-            (self.has_pinned, self.forced_bytes) = (false, 0);
+            (self.has_pinned, self.forced_bytes, self.returned_rows) = (false, 0, 0);
         }
     }
 
@@ -304,7 +304,7 @@ impl Partition {
     pub fn unpin_for_now(&mut self) {
         if self.has_pinned {
             self.tables_mut().for_each(Table::unpin_for_now);
-            (self.has_pinned, self.forced_bytes) = (false, 0);
+            (self.has_pinned, self.forced_bytes, self.returned_rows) = (false, 0, 0);
         }
     }
 
@@ -312,13 +312,17 @@ impl Partition {
     /// transaction gets a few rows nevertheless: it may be one that reads or deletes them.
     pub(super) fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
         self.has_come_back = true;
-        let full = match self.with_room(|partition| back(partition, Growth::Asked)) {
-            Err(full @ Error::OutOfMemory(_)) => full,
-            done => return done,
+        let why = match self.with_room(|partition| back(partition, Growth::Asked)) {
+            Err(Error::OutOfMemory(why)) => why,
+            done => {
+                self.returned_rows += usize::from(done.is_ok());
+                return done;
+            }
         };
         let most = FORCED_BYTES_MAX.min(usize::try_from(self.budget().reserve() / 4).unwrap_or(usize::MAX));
         if self.forced_bytes > most {
-            return Err(full);
+            let at_once = (self.returned_rows / 2).max(1);
+            return Err(Error::OutOfMemory(format!("{why}; with full memory, change {at_once} rows at a time").into()));
         }
         // The next rows need not ask for what this one makes room for.
         let before = self.table(table)?.row_bytes();
@@ -343,12 +347,13 @@ impl Partition {
     /// # Errors
     /// As of [`Partition::evict`].
     pub fn make_room(&mut self) -> Result<bool> {
-        let before = self.budget().used();
+        // Its own, because other partitions grow meanwhile.
+        let before = self.row_bytes();
         self.tables_mut().for_each(Table::look_for_holes);
         let mut evicted = 1;
         while evicted > 0 {
-            while self.compact(COMPACT_ROWS) && self.budget().used() >= before {}
-            if self.budget().used() < before {
+            while self.compact(COMPACT_ROWS) && self.row_bytes() >= before {}
+            if self.row_bytes() < before {
                 return Ok(true);
             }
             evicted = 0;
@@ -356,7 +361,12 @@ impl Partition {
                 evicted += 1;
             }
         }
-        Ok(self.budget().used() < before)
+        Ok(self.row_bytes() < before)
+    }
+
+    /// Bytes of rows in memory.
+    fn row_bytes(&self) -> usize {
+        self.tables().map(Table::row_bytes).sum()
     }
 
     /// Takes a step towards the memory limit, if it is near: moves some rows together, or evicts a block of them. Says
@@ -376,6 +386,7 @@ impl Partition {
         }
         self.count_in_time();
         if self.budget().pressure() == 0 {
+            self.budget().forget_wanted();
             return Ok(false);
         }
         Ok(self.evict_block(LOOKS_MAX)? > 0 || self.is_searching())

@@ -57,6 +57,8 @@ pub struct Partition {
     pub(super) has_come_back: bool,
     /// Bytes by which tables have grown for pinned rows although memory was full.
     pub(super) forced_bytes: usize,
+    /// Number of rows that came back for the transaction.
+    pub(super) returned_rows: usize,
     /// Choice of rows to be evicted.
     pub(super) choice: Choice,
     pub(super) waits: WaitStatistics,
@@ -89,6 +91,7 @@ impl Partition {
             has_pinned: false,
             has_come_back: false,
             forced_bytes: 0,
+            returned_rows: 0,
             choice: Choice::default(),
             waits: WaitStatistics::default(),
             is_relocating: false,

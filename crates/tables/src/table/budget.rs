@@ -21,8 +21,12 @@ use thermocline_types::Error;
 /// Tables leave a reserve free, so that full tables still leave room for the undo of a DELETE, for requests of readers
 /// and for the log. Discretionary memory of statements ([`Reach::Share`]) leaves a quarter of the reserve, so that this
 /// holds beside any query; and tables that are larger than the limit take nothing of the reserve: what frees their
-/// memory needs some. Undoing a transaction may grow an index back to its earlier size; it reports its size but
-/// does not ask, because an abort cannot fail.
+/// memory needs some. Each kind of working memory that a DELETE needs has a [floor](Budget::floor) as well, up to which
+/// it is granted whatever the others take. Undoing a transaction may grow an index back to its earlier size; it reports
+/// its size but does not ask, because an abort cannot fail.
+///
+/// Where rows can be evicted, a refused request leaves a note of its bytes ([`Budget::pressure`]), so that eviction
+/// makes room for it; who was refused has rows evicted and asks again.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicU64,
@@ -31,6 +35,10 @@ pub struct Budget {
     used: AtomicU64,
     /// Bytes of rows, which are part of `used`.
     rows: AtomicU64,
+    /// Bytes of the largest refused request for which eviction can make room, and has not yet; 0 for none.
+    wanted: AtomicU64,
+    /// Number of blocks that were evicted.
+    evictions: AtomicU64,
     working: [AtomicU64; Working::ALL.len()],
     /// Bytes of working memory freed since [`Budget::take_trim`] last returned true.
     given_back: AtomicU64,
@@ -84,6 +92,12 @@ const SMALL_BYTES: usize = 128 << 10;
 
 /// Minimum bytes worth returning to the system, whatever the limit.
 const TRIM_BYTES_MIN: u64 = 1 << 20;
+/// Divisor of the limit for the freed bytes that the allocator may keep, and bytes that it may keep in any case, unless
+/// that is a quarter of the limit.
+const TRIM_SHARE: u64 = 20;
+const TRIM_BYTES: u64 = 16 << 20;
+/// Divisor of the reserve for the floor of a kind of working memory.
+const FLOOR_SHARE: u64 = 8;
 
 /// Bytes that eviction keeps free of a limit: two arenas or more, or a quarter where these are more than that.
 fn free_of(limit: u64) -> u64 {
@@ -115,6 +129,8 @@ impl Budget {
             reserve: AtomicU64::new(0),
             used: AtomicU64::new(0),
             rows: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
             working: Default::default(),
             given_back: AtomicU64::new(0),
             is_strict: AtomicBool::new(true),
@@ -206,6 +222,34 @@ impl Budget {
     /// Notes whether rows could be evicted.
     pub fn note_eviction<T>(&self, evicted: &Result<T, Error>) {
         *self.stuck.lock() = evicted.as_ref().err().cloned();
+        self.evictions.fetch_add(u64::from(evicted.is_ok()), Ordering::Relaxed);
+    }
+
+    /// Number of blocks that were evicted: if it has grown since a request was refused, asking again may help.
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Notes a refused request, unless there would be no room for it even if all rows were evicted.
+    fn want(&self, bytes: u64) {
+        let stays = self.used().saturating_sub(self.rows()).saturating_add(self.working_total());
+        if self.is_evicting() && stays.saturating_add(bytes) <= self.limit() {
+            self.wanted.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether eviction has not made room yet for a request that was refused.
+    pub fn lacks_wanted(&self) -> bool {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        let used = self.used().saturating_add(self.working_total()).saturating_add(self.reserve() / 4);
+        wanted > 0 && used.saturating_add(wanted) > self.limit()
+    }
+
+    /// Forgets refused requests: there is room for them, or no row can go.
+    pub fn forget_wanted(&self) {
+        if self.wanted.load(Ordering::Relaxed) > 0 {
+            self.wanted.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Why rows that should go cannot be evicted, as of the last attempt: waiting does not help then. `None` if they
@@ -220,16 +264,37 @@ impl Budget {
     }
 
     /// Bytes of tables that should go, so that a thirty-second of the limit stays free beyond the reserve, or what
-    /// tables grow by, a quarter at most; 0 if it is free.
+    /// tables grow by, a quarter at most, or what a refused request wants; 0 if it is free.
     pub fn pressure(&self) -> u64 {
         let limit = self.limit();
-        let besides = self.besides_tables().saturating_add(free_of(limit));
+        let free = free_of(limit).max(self.wanted.load(Ordering::Relaxed));
+        let besides = self.besides_tables().saturating_add(free);
         self.used().saturating_add(besides).saturating_sub(limit)
     }
 
-    /// Checks for room for `bytes` more of working memory.
-    pub fn check_working(&self, bytes: usize) -> Result<(), Full> {
+    /// Checks for room for `bytes` more of a kind of working memory.
+    pub fn check_working(&self, kind: Working, bytes: usize) -> Result<(), Full> {
+        if bytes == 0 || self.working(kind).saturating_add(bytes as u64) <= self.floor(kind) {
+            return Ok(());
+        }
         self.check_within(self.working_limit(), bytes, self.working_total())
+    }
+
+    /// Whether there is room for `bytes` more of working memory, for those that do without if there is not.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let used = self.used().saturating_add(self.working_total());
+        used.saturating_add(bytes as u64) <= self.working_limit() || !self.is_strict.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of a kind of working memory that are granted whatever others take: an eighth of the reserve for each kind
+    /// without which a DELETE cannot run, and half of it for the log, whose buffers take as much when they are idle. So
+    /// the kinds together may exceed the limit by the reserve.
+    pub fn floor(&self, kind: Working) -> u64 {
+        match kind {
+            Working::Log => self.reserve() / 2,
+            Working::Undo | Working::Queues | Working::Results | Working::Queries => self.reserve() / FLOOR_SHARE,
+            Working::Snapshots | Working::Statements | Working::Lua | Working::Indexes | Working::Blocks => 0,
+        }
     }
 
     /// Limit of tables and working memory together, for requests of working memory: tables that have outgrown the
@@ -241,6 +306,7 @@ impl Budget {
     fn check_within(&self, limit: u64, bytes: usize, besides: u64) -> Result<(), Full> {
         let used = self.used().saturating_add(besides);
         if used.saturating_add(bytes as u64) > limit && self.is_strict.load(Ordering::Relaxed) {
+            self.want(bytes as u64);
             return Err(self.full(bytes));
         }
         Ok(())
@@ -278,13 +344,14 @@ impl Budget {
             Reach::Share if held + more <= SMALL_BYTES => self.working_limit(),
             Reach::Share => self.working_limit() - self.reserve() / 4,
         };
-        if used <= limit {
+        if used <= limit || self.working(kind) <= self.floor(kind) {
             return Ok(());
         }
         // Not counted as freed: nothing had been allocated yet.
         if let Some(counter) = self.working.get(kind as usize) {
             resize(counter, more, 0);
         }
+        self.want(bytes);
         Err(self.full(more))
     }
 
@@ -316,10 +383,11 @@ impl Budget {
         }
     }
 
-    /// Freed bytes of working memory after which the allocator's free memory is returned to the system: a quarter of
-    /// the limit.
+    /// Freed bytes of working memory after which the allocator's free memory is returned to the system: a
+    /// twentieth of the limit, but no less than 16 MiB, or than a quarter of a limit below 64 MiB.
     pub fn trim_bytes(&self) -> u64 {
-        (self.limit() / 4).max(TRIM_BYTES_MIN)
+        let limit = self.limit();
+        (limit / TRIM_SHARE).max(TRIM_BYTES.min(limit / 4)).max(TRIM_BYTES_MIN)
     }
 
     /// Advances when this many bytes were freed, and when the limit changes.
@@ -417,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quarter_of_the_limit_that_was_given_back_is_to_be_trimmed() {
+    fn a_share_of_the_limit_that_was_given_back_is_to_be_trimmed() {
         let budget = Budget::new(64 << 20);
         let take_and_give_back = |bytes: usize| {
             budget.take_working(Working::Queries, Reach::Whole, 0, bytes).unwrap();
@@ -436,5 +504,49 @@ mod tests {
         budget.set_limit(32 << 20, 0);
         assert_eq!((budget.trim_due().seen() - seen, budget.take_trim()), (2, true));
         assert!(!Budget::unlimited().take_trim());
+    }
+
+    #[test]
+    fn what_frees_memory_has_a_floor_beside_any_other() {
+        let budget = Budget::new(16 << 20);
+        budget.set_limit(16 << 20, 1 << 20);
+        // Keys beyond the limit, and statements that take all of the reserve.
+        budget.resize(0, 20 << 20);
+        budget.resize_working(Working::Statements, 0, 2 << 20);
+        let eighth = 128 << 10;
+        let eighths = [Working::Undo, Working::Queues, Working::Results, Working::Queries].map(|kind| (kind, eighth));
+        for (kind, floor) in eighths.into_iter().chain([(Working::Log, 4 * eighth)]) {
+            budget.check_working(kind, floor).unwrap();
+            budget.take_working(kind, Reach::Share, 0, floor).unwrap();
+            budget.check_working(kind, 1).unwrap_err();
+            budget.take_working(kind, Reach::Whole, floor, 1).unwrap_err();
+        }
+        budget.check_working(Working::Statements, 1).unwrap_err();
+        budget.check_working(Working::Statements, 0).unwrap();
+        assert!(!budget.has_room_for(0));
+    }
+
+    #[test]
+    fn a_refused_request_presses_until_it_has_room() {
+        let budget = Budget::new(64 << 20);
+        budget.set_limit(64 << 20, 4 << 20);
+        budget.resize(0, 1 << 20);
+        budget.resize_rows(0, 54 << 20);
+        let take = |bytes: usize| budget.take_working(Working::Queries, Reach::Share, 0, bytes);
+        take(12 << 20).unwrap_err();
+        assert!(!budget.lacks_wanted(), "nothing can be evicted");
+        budget.set_evicting();
+        let before = budget.pressure();
+        take(17 << 20).unwrap_err();
+        budget.check_working(Working::Undo, 64 << 20).unwrap_err();
+        assert_eq!((budget.lacks_wanted(), budget.pressure()), (false, before), "eviction would not help");
+        take(12 << 20).unwrap_err();
+        assert!(budget.lacks_wanted() && budget.pressure() >= 7 << 20, "{}", budget.pressure());
+        budget.resize_rows(8 << 20, 0);
+        assert!(!budget.lacks_wanted());
+        take(12 << 20).unwrap();
+        budget.forget_wanted();
+        budget.resize_working(Working::Queries, 12 << 20, 0);
+        assert_eq!(budget.pressure(), 0);
     }
 }

@@ -55,6 +55,11 @@ impl Charge {
         self.elsewhere += elsewhere;
     }
 
+    /// Whether it charges this kind of working memory.
+    pub fn is_of(&self, kind: Working) -> bool {
+        self.budget.as_ref().is_some_and(|(_, own, _)| *own == kind)
+    }
+
     /// The charged budget.
     pub fn budget(&self) -> Option<&Arc<Budget>> {
         self.budget.as_ref().map(|(budget, ..)| budget)
@@ -127,6 +132,35 @@ impl Drop for Charge {
         if let Some((budget, kind, _)) = self.budget.as_ref().filter(|_| self.charged > 0) {
             budget.resize_working(*kind, self.charged, 0);
         }
+    }
+}
+
+/// Bytes of what is known of evicted rows besides their locators, counted as part of tables; released on drop. They
+/// grow where rows leave memory, and so are not asked for.
+#[derive(Debug)]
+pub struct PlacesCharge {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl PlacesCharge {
+    /// No bytes.
+    pub fn new(budget: &Arc<Budget>) -> Self {
+        Self { budget: Arc::clone(budget), bytes: 0 }
+    }
+
+    /// Sets the bytes.
+    pub fn set(&mut self, bytes: usize) {
+        if bytes != self.bytes {
+            self.budget.resize(self.bytes, bytes);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for PlacesCharge {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

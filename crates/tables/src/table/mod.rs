@@ -45,7 +45,7 @@ pub use blocks::{
     ReadBlock, ReadRow, ReadsRow, RowKeys, RowReader,
 };
 pub use budget::{Budget, Full, Growth, Reach, Taken, Working};
-pub use charge::{Charge, allocated};
+pub use charge::{Charge, PlacesCharge, allocated};
 pub use digest::Digest;
 pub use encoder::{Encoder, Parameter, Written};
 pub use heap_size::HeapSize;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
-use super::budget::{Budget, Working};
+use super::budget::{Budget, Full, Working};
 use super::digest::Digest;
 use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
@@ -14,8 +14,8 @@ use crate::schema::TableId;
 /// and the pre-images of a snapshot.
 #[derive(Debug)]
 pub struct Undo {
-    changes: Vec<Entry>,
-    images: Vec<u8>,
+    changes: Changes,
+    images: Images,
     /// Digest of all changes.
     digest: Digest,
     bytes_max: usize,
@@ -35,22 +35,168 @@ struct Entry {
     digest: Digest,
 }
 
-/// Row before a change; ranges are of `images`.
+/// Row before a change.
 #[derive(Debug, Clone, Copy)]
 enum Earlier {
     /// There was none.
     None,
-    Image(usize, usize),
+    Image(Place),
     /// Its place, and an image with the columns of its key.
-    Unread(usize, usize),
+    Unread(Place),
 }
 
 impl Earlier {
-    const fn start(self) -> Option<usize> {
+    const fn place(self) -> Option<Place> {
         match self {
             Self::None => None,
-            Self::Image(start, _) | Self::Unread(start, _) => Some(start),
+            Self::Image(place) | Self::Unread(place) => Some(place),
         }
+    }
+}
+
+/// Changes of a full chunk.
+const CHUNK_CHANGES: usize = 4096;
+/// Bytes of images in a chunk, unless one has more.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of images that are kept for the next transaction.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Changes in chunks, so that many of them are not copied when there are more, and take no more memory than they need.
+///
+/// Invariant: `full` are of [`CHUNK_CHANGES`] each.
+#[derive(Debug, Default)]
+struct Changes {
+    full: Vec<Vec<Entry>>,
+    /// Doubles as it grows.
+    last: Vec<Entry>,
+}
+
+impl Changes {
+    fn len(&self) -> usize {
+        self.full.len() * CHUNK_CHANGES + self.last.len()
+    }
+
+    /// Bytes that it takes more, once another change is added.
+    #[inline]
+    fn growth(&self) -> usize {
+        let (count, capacity) = (self.last.len(), self.last.capacity());
+        let more = if count >= CHUNK_CHANGES {
+            CHUNK_CHANGES
+        } else if count < capacity {
+            0
+        } else {
+            capacity.max(16)
+        };
+        more * size_of::<Entry>()
+    }
+
+    /// Takes this memory.
+    #[cold]
+    fn grow(&mut self) {
+        if self.last.len() >= CHUNK_CHANGES {
+            self.full.push(std::mem::replace(&mut self.last, Vec::with_capacity(CHUNK_CHANGES)));
+        } else {
+            self.last.reserve_exact(self.last.capacity().max(16));
+        }
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        if self.last.is_empty() {
+            self.last = self.full.pop()?;
+        }
+        self.last.pop()
+    }
+
+    fn get(&self, number: usize) -> Option<&Entry> {
+        self.full.get(number / CHUNK_CHANGES).unwrap_or(&self.last).get(number % CHUNK_CHANGES)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        (self.full.len() * CHUNK_CHANGES + self.last.capacity()) * size_of::<Entry>()
+    }
+
+    fn clear(&mut self) {
+        if let Some(first) = self.full.drain(..).next() {
+            self.last = first;
+        }
+        self.last.clear();
+    }
+}
+
+/// Bytes of an image in a chunk of [`Images`].
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    chunk: u32,
+    start: u32,
+    length: u32,
+}
+
+/// Images in chunks, each as large as all before until that is [`CHUNK_BYTES`]: none is copied when there are more.
+#[derive(Debug, Default)]
+struct Images {
+    chunks: Vec<Vec<u8>>,
+    capacity: usize,
+    /// Bytes in use.
+    bytes: usize,
+}
+
+impl Images {
+    /// Bytes that it takes more, once an image of this many is added.
+    #[inline]
+    fn growth(&self, bytes: usize) -> usize {
+        match self.chunks.last() {
+            Some(last) if last.capacity() - last.len() >= bytes => 0,
+            None if bytes == 0 => 0,
+            _ => self.capacity.clamp(1024, CHUNK_BYTES).max(bytes),
+        }
+    }
+
+    /// Takes this memory.
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        self.chunks.push(Vec::with_capacity(bytes));
+        self.capacity += bytes;
+    }
+
+    /// Adds an image for which there is room.
+    fn push(&mut self, parts: [&[u8]; 2]) -> Place {
+        let chunk = self.chunks.len().saturating_sub(1) as u32;
+        let Some(last) = self.chunks.last_mut() else { return Place { chunk, start: 0, length: 0 } };
+        let start = last.len();
+        parts.into_iter().for_each(|part| last.extend_from_slice(part));
+        self.bytes += last.len() - start;
+        Place { chunk, start: start as u32, length: (last.len() - start) as u32 }
+    }
+
+    /// Removes the last image.
+    fn pop(&mut self, place: Place) {
+        if let Some(chunk) = self.chunks.get_mut(place.chunk as usize) {
+            chunk.truncate(place.start as usize);
+            self.bytes -= place.length as usize;
+        }
+    }
+
+    fn get(&self, Place { chunk, start, length }: Place) -> Option<&[u8]> {
+        if length == 0 {
+            return Some(&[]);
+        }
+        let start = start as usize;
+        self.chunks.get(chunk as usize)?.get(start..start + length as usize)
+    }
+
+    /// Keeps the largest chunk of a moderate size.
+    fn clear(&mut self) {
+        let sizes = self.chunks.iter().map(Vec::capacity).enumerate().filter(|(_, bytes)| *bytes <= KEPT_BYTES);
+        match sizes.max_by_key(|(_, bytes)| *bytes) {
+            Some((largest, _)) => {
+                self.chunks.swap(0, largest);
+                self.chunks.truncate(1);
+                self.chunks.iter_mut().for_each(Vec::clear);
+            }
+            None => self.chunks.clear(),
+        }
+        self.capacity = self.chunks.iter().map(Vec::capacity).sum();
+        self.bytes = 0;
     }
 }
 
@@ -98,8 +244,8 @@ impl Undo {
     /// No changes; more than `bytes_max` are refused.
     pub fn new(bytes_max: usize) -> Self {
         Self {
-            changes: Vec::new(),
-            images: Vec::new(),
+            changes: Changes::default(),
+            images: Images::default(),
             digest: Digest::EMPTY,
             bytes_max,
             budget: None,
@@ -138,7 +284,7 @@ impl Undo {
         table: TableId,
         id: TupleId,
         parts: Option<[&[u8]; 2]>,
-        earlier: fn(usize, usize) -> Earlier,
+        earlier: fn(Place) -> Earlier,
     ) -> Result<()> {
         let bytes = parts.iter().flatten().map(|part| part.len()).sum::<usize>();
         let more = size_of::<Entry>() + bytes;
@@ -152,41 +298,47 @@ impl Undo {
             ));
         }
         self.make_room(bytes)?;
-        let start = self.images.len();
-        let earlier = parts.map_or(Earlier::None, |parts| {
-            parts.into_iter().for_each(|part| self.images.extend_from_slice(part));
-            earlier(start, self.images.len())
-        });
-        self.changes.push(Entry { table, id, earlier, digest: self.digest });
+        let earlier = parts.map_or(Earlier::None, |parts| earlier(self.images.push(parts)));
+        self.changes.last.push(Entry { table, id, earlier, digest: self.digest });
         Ok(())
     }
 
     /// Grows the buffers for one more change, if the budget allows it.
+    #[inline]
     fn make_room(&mut self, image_bytes: usize) -> Result<()> {
-        let images = (self.images.capacity() - self.images.len() < image_bytes)
-            .then(|| (self.images.len() + image_bytes).max(2 * self.images.capacity()));
-        let changes = (self.changes.len() == self.changes.capacity()).then(|| (2 * self.changes.capacity()).max(16));
-        if images.is_none() && changes.is_none() {
-            return Ok(());
-        }
+        let (images, changes) = (self.images.growth(image_bytes), self.changes.growth());
+        if images == 0 && changes == 0 { Ok(()) } else { self.grow(images, changes) }
+    }
+
+    #[cold]
+    fn grow(&mut self, images: usize, changes: usize) -> Result<()> {
         if let Some(budget) = &self.budget {
-            let more = images.map_or(0, |bytes| bytes - self.images.capacity())
-                + changes.map_or(0, |count| (count - self.changes.capacity()) * size_of::<Entry>());
-            let room = budget.check_working(more);
-            room.map_err(|full| Error::OutOfMemory(format!("a transaction's changes: {full}").into()))?;
+            budget.check_working(Working::Undo, images + changes).map_err(|full| self.refused(full))?;
         }
-        if let Some(bytes) = images {
-            self.images.reserve_exact(bytes - self.images.len());
+        if images > 0 {
+            self.images.grow(images);
         }
-        if let Some(count) = changes {
-            self.changes.reserve_exact(count - self.changes.len());
+        if changes > 0 {
+            self.changes.grow();
         }
         self.charge();
         Ok(())
     }
 
+    /// The refusal, with what is possible.
+    #[cold]
+    fn refused(&self, full: Full) -> Error {
+        let (rows, bytes) = (self.changes.len(), self.bytes());
+        let at_once = rows / 2;
+        let advice = match at_once {
+            0 => String::new(),
+            _ => format!("; it had changed {rows} rows, with {bytes} bytes of undo: change {at_once} rows at a time"),
+        };
+        Error::OutOfMemory(format!("a transaction's changes: {full}{advice}").into())
+    }
+
     fn charge(&mut self) {
-        let bytes = self.images.capacity() + self.changes.capacity() * size_of::<Entry>();
+        let bytes = self.images.capacity + self.changes.memory_bytes();
         if let Some(budget) = self.budget.as_ref().filter(|_| bytes != self.charged) {
             budget.resize_working(Working::Undo, self.charged, bytes);
             self.charged = bytes;
@@ -197,8 +349,8 @@ impl Undo {
     pub fn forget_last(&mut self) {
         let Some(Entry { earlier, digest, .. }) = self.changes.pop() else { return };
         self.digest = digest;
-        if let Some(start) = earlier.start() {
-            self.images.truncate(start);
+        if let Some(place) = earlier.place() {
+            self.images.pop(place);
         }
     }
 
@@ -220,12 +372,12 @@ impl Undo {
 
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.len() == 0
     }
 
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
-        self.changes.len() * size_of::<Entry>() + self.images.len()
+        self.changes.len() * size_of::<Entry>() + self.images.bytes
     }
 
     /// A change by number.
@@ -233,15 +385,15 @@ impl Undo {
         let entry = self.changes.get(number)?;
         let (before, unread) = match entry.earlier {
             Earlier::None => (None, None),
-            Earlier::Image(start, end) => (Some(self.images.get(start..end)?), None),
-            Earlier::Unread(start, end) => (None, Some(unread(self.images.get(start..end)?)?)),
+            Earlier::Image(place) => (Some(self.images.get(place)?), None),
+            Earlier::Unread(place) => (None, Some(unread(self.images.get(place)?)?)),
         };
         Some(Change { table: entry.table, id: entry.id, before, unread })
     }
 
     /// The rows that changed, in the order of the changes.
     pub fn changed(&self) -> impl Iterator<Item = (TableId, TupleId)> {
-        self.changes.iter().map(|change| (change.table, change.id))
+        self.changes.full.iter().flatten().chain(&self.changes.last).map(|change| (change.table, change.id))
     }
 
     /// The changes in the order in which they were made.
@@ -255,8 +407,6 @@ impl Undo {
         self.images.clear();
         self.digest = Digest::EMPTY;
         self.has_unread = false;
-        self.images.shrink_to(1 << 20);
-        self.changes.shrink_to(1 << 14);
         self.charge();
     }
 }
@@ -266,5 +416,60 @@ impl Drop for Undo {
         if let Some(budget) = &self.budget {
             budget.resize_working(Working::Undo, self.charged, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: TableId = TableId(3);
+
+    #[test]
+    fn changes_are_the_same_in_any_number_of_chunks() {
+        let budget = Arc::new(Budget::new(1 << 30));
+        let mut undo = Undo::charged(1 << 30, Arc::clone(&budget));
+        let image = |number: usize| vec![number as u8; [0, 1, 100, 5000, 300_000][number % 5]];
+        for round in [1, 20_000, 10] {
+            let mut bytes = 0;
+            for number in 0..round {
+                let (id, image) = (TupleId(number as u32), image(if round > 100 { number % 4 } else { number }));
+                undo.push(TABLE, id, (number % 7 > 0).then_some(&image)).unwrap();
+                bytes += if number % 7 > 0 { image.len() } else { 0 };
+                if number % 3 == 0 {
+                    undo.push(TABLE, id, Some(&image)).unwrap();
+                    undo.forget_last();
+                }
+            }
+            assert_eq!((undo.len(), undo.bytes() - undo.len() * size_of::<Entry>()), (round, bytes));
+            for number in 0..round {
+                let change = undo.get(number).unwrap();
+                let image = image(if round > 100 { number % 4 } else { number });
+                let before = (number % 7 > 0).then_some(&*image);
+                assert_eq!((change.id, change.before), (TupleId(number as u32), before));
+            }
+            assert!(undo.get(round).is_none());
+            assert!(undo.changed().map(|(_, id)| id.0 as usize).eq(0..round));
+            // A part of a chunk of each kind, the ends of chunks for which an image was too long, and a removed image.
+            let most = undo.bytes() + undo.bytes() / 8 + 6 * CHUNK_BYTES;
+            assert!(undo.charged <= most, "{round}: {} of {most}", undo.charged);
+            assert_eq!(budget.working(Working::Undo), undo.charged as u64);
+            undo.clear();
+            assert!(undo.is_empty() && undo.charged <= KEPT_BYTES + CHUNK_CHANGES * size_of::<Entry>());
+        }
+        drop(undo);
+        assert_eq!(budget.working_total(), 0);
+    }
+
+    #[test]
+    fn a_refusal_says_how_much_is_possible() {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let mut undo = Undo::charged(1 << 30, Arc::clone(&budget));
+        let mut push = || (0..).find_map(|number| undo.push(TABLE, TupleId(number), Some(&[1; 1000])).err()).unwrap();
+        let error = push().to_string();
+        let rows: u32 = error.split(": change ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!((250..1000).contains(&rows), "{error}");
+        let mut again = Undo::charged(1 << 30, Arc::new(Budget::new(1 << 20)));
+        (0..rows).for_each(|number| again.push(TABLE, TupleId(number), Some(&[1; 1000])).unwrap());
     }
 }

@@ -304,6 +304,10 @@ impl Loading {
             return Err(stuck);
         }
         let clock = self.handle.clock();
+        if self.refused_since.is_none() {
+            // Partitions that have nothing to do evict rows for it.
+            self.handle.notify();
+        }
         let since = *self.refused_since.get_or_insert(clock.now());
         if self.is_evicting() && (!self.under_way.is_empty() || clock.since(since) < self.portions.retry_for) {
             return Ok(false);

@@ -1,4 +1,49 @@
-use thermocline_tables::table::{Budget, Working};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermocline_tables::table::{Budget, Full, Taken, Working};
+
+use crate::engine::{Handle, Program};
+
+/// Longest wait for partitions that are asked for memory, which others may hold.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
+/// Number of times that a request outside of partitions has rows evicted before it is refused.
+const ROOM_TRIES: usize = 64;
+
+/// Memory for requests outside of partitions, such as parsing, for which rows are evicted where there is none.
+pub(super) struct Room<'a> {
+    pub budget: &'a Arc<Budget>,
+    /// Gives back memory of tables; says whether it did.
+    pub make: &'a mut dyn FnMut() -> bool,
+}
+
+impl Room<'_> {
+    /// Takes memory with `take`.
+    ///
+    /// # Errors
+    /// If the request is larger than a holder's share, or there is no memory for it and no row can be evicted.
+    pub fn take<T>(&mut self, mut take: impl FnMut() -> Result<T, Full>) -> Result<T, Full> {
+        let mut tries = 0;
+        loop {
+            let evictions = self.budget.evictions();
+            match take() {
+                Err(Full { taken: Taken::All { .. }, .. })
+                    if self.budget.is_evicting()
+                        && tries < ROOM_TRIES
+                        && ((self.make)() || self.budget.evictions() != evictions) =>
+                {
+                    tries += 1;
+                }
+                taken => return taken,
+            }
+        }
+    }
+}
+
+/// Has partitions give back memory of their tables for a refused request, if that helps; says whether one did.
+pub(super) fn make_room<P: Program + ?Sized>(handle: &Handle<P>, budget: &Budget) -> bool {
+    budget.lacks_wanted() && handle.make_room(ROOM_WAIT)
+}
 
 /// Memory by use.
 #[derive(Debug, Clone, PartialEq, Eq)]

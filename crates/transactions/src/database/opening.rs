@@ -47,7 +47,7 @@ impl Opening {
         if settings.partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
         }
-        machine::limit_arenas(settings.memory_bytes_max);
+        machine::limit_memory(settings.memory_bytes_max);
         let lock = disk.lock()?;
         let plan = Plan::make(&*disk)?;
         plan.check()?;

@@ -24,7 +24,7 @@ use thermocline_types::{Class, Error, Result};
 use super::block_writer::BlockWriterThread;
 use super::catalog::Catalog;
 use super::definition::Definition;
-use super::memory::MemoryReport;
+use super::memory::{MemoryReport, Room, make_room};
 use super::opening::Opening;
 use super::replay::Replayer;
 use super::row_session::RowSession;
@@ -237,7 +237,9 @@ impl RowEngine {
     /// Prepares a statement for a [`Client`]. After a definition it is refused with 40001 and must be prepared again.
     pub fn prepare(&self, sql: &str) -> Result<Arc<Work>> {
         let (catalog, budget) = (&self.shared.catalog, &self.shared.budget);
-        Work::new(catalog, catalog.current(), sql, budget).map(Arc::new)
+        let mut make = || make_room(&self.shared.handle, budget);
+        let room = Room { budget, make: &mut make };
+        Work::new_with_room(catalog, catalog.current(), sql, room).map(Arc::new)
     }
 
     /// Prepares a procedure for a [`Client`]; valid as long as a statement of [`RowEngine::prepare`].
@@ -317,10 +319,7 @@ impl RowEngine {
     /// Allows more or less memory from now on; see [`Settings::memory_bytes_max`].
     pub fn set_memory_bytes_max(&self, bytes: u64) {
         set_limit(&self.shared.budget, bytes);
-        // Partitions that have nothing to do notice that they have to evict.
-        for partition in (0..self.shared.identity.partitions).map(PartitionId) {
-            let _visit = self.shared.handle.start_visit(partition, |_| ());
-        }
+        self.shared.handle.notify();
     }
 
     /// Runs the queued requests, writes the waiting records and returns whether all of them are durable. Takes a

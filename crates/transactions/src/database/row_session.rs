@@ -16,6 +16,7 @@ use thermocline_tables::table::{Charge, HeapSize, Working, allocated, out_of_mem
 use thermocline_types::{Class, Error, Result, Value};
 
 use super::load::Load;
+use super::memory::{Room, make_room};
 use super::row_engine::Shared;
 use super::source::Source;
 use super::statistics::{PartitionStatistics, Statistics};
@@ -25,6 +26,8 @@ use crate::engine::{Client, Interactive, Program};
 
 /// Bytes of a text that is kept without a charge.
 const SHORT_BYTES: usize = 100;
+/// Bytes of parameters that are not asked for before they are in a queue.
+const SMALL_BYTES: usize = 64 << 10;
 /// Maximum attempts at a statement, which is prepared again if the schema has changed.
 const ATTEMPTS_MAX: usize = 16;
 
@@ -232,6 +235,22 @@ impl RowSession {
         self.command(source).map(|_| ())
     }
 
+    /// Memory for requests of this session, for which its transaction's partitions and others evict rows.
+    fn with_room<T>(&mut self, work: impl FnOnce(&Self, &mut Room<'_>) -> T) -> T {
+        let mut transaction = std::mem::replace(&mut self.transaction, State::Idle);
+        let shared = Arc::clone(&self.shared);
+        let mut make = || {
+            let own = match &mut transaction {
+                State::Open(transaction) if shared.budget().lacks_wanted() => transaction.make_room(),
+                State::Open(_) | State::Begun(_) | State::Failed | State::Idle => false,
+            };
+            own || make_room(&shared.handle, shared.budget())
+        };
+        let result = work(self, &mut Room { budget: shared.budget(), make: &mut make });
+        self.transaction = transaction;
+        result
+    }
+
     fn command(&mut self, source: Source<'_>) -> Result<Arc<Command>> {
         let sql = source.text;
         if let Some(command) = self.commands.get(sql.as_bytes()) {
@@ -241,10 +260,12 @@ impl RowSession {
             }
         }
         let definitions = self.shared.catalog.current();
-        let command = Arc::new(self.read(definitions, source)?);
+        let command = Arc::new(self.with_room(|session, room| session.read(definitions, source, room))?);
         let bytes = match &*command {
-            Command::Statement(work, _) => work.bytes(),
-            Command::Call(.., charge) => charge.bytes(),
+            Command::Statement(work, _) if work.may_be_kept() => work.bytes(),
+            Command::Call(.., charge) if charge.is_of(Working::Statements) => charge.bytes(),
+            // There is no memory to keep it.
+            Command::Statement(..) | Command::Call(..) => return Ok(command),
             Command::Begin | Command::Commit | Command::Rollback if sql.len() < SHORT_BYTES => SHORT_BYTES,
             // Definitions run once and have long texts.
             Command::Begin | Command::Commit | Command::Rollback | Command::Define => return Ok(command),
@@ -253,9 +274,9 @@ impl RowSession {
         Ok(command)
     }
 
-    fn read(&self, definitions: Arc<Definitions>, source: Source<'_>) -> Result<Command> {
-        let (catalog, budget) = (&self.shared.catalog, self.shared.budget());
-        let (statement, charge) = read(source, budget)?;
+    fn read(&self, definitions: Arc<Definitions>, source: Source<'_>, room: &mut Room<'_>) -> Result<Command> {
+        let catalog = &self.shared.catalog;
+        let (statement, charge) = read(source, room)?;
         Ok(match &*statement {
             Statement::CreateProcedure(_) | Statement::DropProcedure { .. } => Command::Define,
             Statement::Call { name, arguments } => {
@@ -264,7 +285,7 @@ impl RowSession {
                 let wanted = compiled.arguments_for(arguments.len())?;
                 let arguments = CallArguments::bind(&definitions.schema, wanted, arguments)?;
                 let bytes = size_of::<Work>() + arguments.heap_bytes() + allocated(source.text.len());
-                let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
+                let charge = charge_once(bytes, room)?;
                 Command::Call(Arc::new(work), arguments, charge)
             }
             Statement::Sql(sql, _) => match &**sql {
@@ -276,14 +297,21 @@ impl RowSession {
                 ast::Statement::StartTransaction { .. } => Command::Begin,
                 ast::Statement::Commit { chain: false, .. } => Command::Commit,
                 ast::Statement::Rollback { chain: false, savepoint: None } => Command::Rollback,
-                _ => self.statement(definitions, source.text, (&statement, charge))?,
+                _ => self.statement(definitions, source.text, (&statement, charge), room)?,
             },
-            Statement::Explain(_) => self.statement(definitions, source.text, (&statement, charge))?,
+            Statement::Explain(_) => self.statement(definitions, source.text, (&statement, charge), room)?,
         })
     }
 
-    fn statement(&self, definitions: Arc<Definitions>, sql: &str, read: (&Statement, Charge)) -> Result<Command> {
-        let work = Work::statement(&self.shared.catalog, definitions, sql, read, self.shared.budget())?;
+    fn statement(
+        &self,
+        definitions: Arc<Definitions>,
+        sql: &str,
+        read: (&Statement, Charge),
+        room: &mut Room<'_>,
+    ) -> Result<Command> {
+        let charge = |bytes| charge_once(bytes, room);
+        let work = Work::statement(&self.shared.catalog, definitions, sql, read, charge)?;
         let bounded = self.shared.query_rows_max.and_then(|rows_max| work.bounded(rows_max));
         Ok(Command::Statement(Arc::new(work), bounded.map(Arc::new)))
     }
@@ -383,8 +411,10 @@ impl RowSession {
             Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
             None => {
                 // The queue charges for a copy of the arguments.
-                let bytes = arguments.iter().map(Value::heap_bytes).sum();
-                let room = self.shared.budget().check_working(bytes);
+                let bytes: usize = arguments.iter().map(Value::heap_bytes).sum();
+                let budget = Arc::clone(self.shared.budget());
+                let bytes = if bytes > SMALL_BYTES { bytes } else { 0 };
+                let room = self.with_room(|_, room| room.take(|| budget.check_working(Working::Queues, bytes)));
                 room.map_err(|full| out_of_memory("a statement's parameters", full))?;
                 self.client.call_interruptible(Arc::clone(work), arguments.into(), interrupt)
             }
@@ -440,6 +470,19 @@ impl Canceller {
             None => false,
         }
     }
+}
+
+/// Charges a statement that a session may keep, or that runs once if prepared statements have no memory.
+fn charge_once(bytes: usize, room: &mut Room<'_>) -> Result<Charge> {
+    let mut charge = Charge::shared(room.budget, Working::Statements);
+    if room.take(|| charge.resize_exactly(bytes)).is_ok()
+        && let Ok(charge) = charge_statement(bytes, charge)
+    {
+        return Ok(charge);
+    }
+    let mut charge = Charge::shared(room.budget, Working::Queries);
+    room.take(|| charge.resize_exactly(bytes)).map_err(|full| out_of_memory("a statement", full))?;
+    Ok(charge)
 }
 
 fn no_transaction() -> Error {

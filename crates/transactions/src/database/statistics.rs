@@ -14,7 +14,7 @@ use crate::engine::HoldTimes;
 pub struct Statistics {
     /// Bytes that rows, indexes and locators may take together.
     pub memory_bytes_max: u64,
-    /// Bytes that they take at present.
+    /// Bytes that they take at present, with the list of blocks of evicted rows.
     pub memory_bytes: u64,
     /// Bytes of each kind of working memory, which shares the limit: as in [`MemoryReport`](super::MemoryReport).
     pub working: Vec<(&'static str, u64)>,

@@ -11,7 +11,7 @@ use thermocline_types::{Error, Result};
 /// The thread that returns freed memory to the system, which the allocator would keep; dropping it ends the thread.
 ///
 /// ```text
-///  Budget: working memory given back, a quarter of the limit in sum --> Trimmer: trim
+///  Budget: working memory given back, a share of the limit in sum --> Trimmer: trim
 /// ```
 ///
 /// Rows have mappings of their own, which are unmapped with their last row. Working memory comes from the allocator,
@@ -19,7 +19,7 @@ use thermocline_types::{Error, Result};
 /// proportion to the freed memory, so the amount freed triggers it, and not a timer: it costs a fraction of what
 /// filling that memory cost, and a busy system does not delay it.
 ///
-/// Invariant: besides what [`machine::trim`] leaves, at most a quarter of the limit and the memory freed during one
+/// Invariant: besides what [`machine::trim`] leaves, at most [this share](Budget::trim_bytes) of the limit and the memory freed during one
 /// trim stay resident after being freed.
 #[derive(Debug)]
 pub(super) struct Trimmer {

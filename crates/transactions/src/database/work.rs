@@ -19,6 +19,7 @@ use thermocline_tables::table::{Budget, Charge, HeapSize, Table, TableLoad, Work
 use thermocline_types::{Class, Error, Result, Value};
 
 use super::catalog::Catalog;
+use super::memory::Room;
 use super::source::Source;
 use crate::engine::Program;
 
@@ -35,14 +36,15 @@ pub struct Work {
 /// Tree of a statement. The charge covers parsing and binding; the caller keeps it until the statement is bound.
 ///
 /// # Errors
-/// If there is no memory for it, before it is parsed; if it does not parse, or is longer or deeper than this engine
+/// If there is no memory for it although rows are evicted, before it is parsed; if it does not parse, or is longer or deeper than this engine
 /// takes.
-pub(super) fn read<'a>(source: Source<'a>, budget: &Arc<Budget>) -> Result<(Cow<'a, Statement>, Charge)> {
+pub(super) fn read<'a>(source: Source<'a>, room: &mut Room<'_>) -> Result<(Cow<'a, Statement>, Charge)> {
     let text = source.text;
     check_length(text)?;
-    let mut charge = Charge::shared(budget, Working::Queries);
-    let room = charge.resize(parse_bytes(text));
-    room.map_err(|full| out_of_memory(&format!("reading a statement of {} bytes", text.len()), full))?;
+    let mut charge = Charge::shared(room.budget, Working::Queries);
+    let bytes = parse_bytes(text);
+    let taken = room.take(|| charge.resize(bytes));
+    taken.map_err(|full| out_of_memory(&format!("reading a statement of {} bytes", text.len()), full))?;
     let statement = match source.tree {
         Some((statement, operators)) => {
             check_depth(operators)?;
@@ -108,17 +110,32 @@ impl Work {
 
     /// A statement for the current schema.
     pub fn new(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str, budget: &Arc<Budget>) -> Result<Self> {
-        let (statement, parsing) = read(sql.into(), budget)?;
-        Self::statement(catalog, definitions, sql, (&statement, parsing), budget)
+        Self::new_with_room(catalog, definitions, sql, Room { budget, make: &mut || false })
     }
 
-    /// [`Work::new`] for a parsed statement.
+    /// [`Work::new`] that has rows evicted where there is no memory for it.
+    pub(super) fn new_with_room(
+        catalog: &Arc<Catalog>,
+        definitions: Arc<Definitions>,
+        sql: &str,
+        mut room: Room<'_>,
+    ) -> Result<Self> {
+        let (statement, parsing) = read(sql.into(), &mut room)?;
+        Self::statement(catalog, definitions, sql, (&statement, parsing), |bytes| {
+            let mut charge = Charge::shared(room.budget, Working::Statements);
+            let taken = room.take(|| charge.resize_exactly(bytes));
+            taken.map_err(|full| out_of_memory("prepared statements", full))?;
+            charge_statement(bytes, charge)
+        })
+    }
+
+    /// [`Work::new`] for a parsed statement; `charge` charges its bytes.
     pub(super) fn statement(
         catalog: &Arc<Catalog>,
         definitions: Arc<Definitions>,
         sql: &str,
         (statement, mut parsing): (&Statement, Charge),
-        budget: &Arc<Budget>,
+        charge: impl FnOnce(usize) -> Result<Charge>,
     ) -> Result<Self> {
         let prepared = Prepared::bind_charged(&definitions.schema, statement, &[], Some(&mut parsing))?;
         if !prepared.is_read_only() && prepared.limits_without_order() {
@@ -131,7 +148,7 @@ impl Work {
         // The text is kept twice: here, and in the statement cache.
         let bytes =
             size_of::<Self>() + size_of::<Prepared>() + HeapSize::heap_bytes(&prepared) + 2 * allocated(sql.len());
-        let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
+        let charge = charge(bytes)?;
         let columns = prepared.columns().into();
         let kind = Kind::Statement { sql: sql.into(), prepared: Arc::new(prepared), columns, rows_max: None };
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge })
@@ -151,6 +168,11 @@ impl Work {
     pub fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
         let kind = Kind::Procedure(Arc::clone(definitions.procedure(name)?));
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge: Charge::default() })
+    }
+
+    /// Whether it may be kept: it is charged as a prepared statement, not as a running one.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.charge.is_of(Working::Statements)
     }
 
     /// Bytes charged for it.

@@ -125,8 +125,9 @@ pub(super) fn run_all<P: Program + ?Sized>(
     batch: &mut Batch,
     mut results: Option<&mut Charge>,
 ) -> Ran<P::Outcome> {
-    let mut stopped = Ok(());
+    let (mut stopped, mut others) = (Ok(()), 0);
     loop {
+        let seen = evictions(members);
         let ran = match stopped {
             Ok(()) => run_once(members, &call, batch, results.as_deref_mut()),
             Err(error) => Ran::Done(Err(error)),
@@ -139,6 +140,10 @@ pub(super) fn run_all<P: Program + ?Sized>(
             Ran::Done(Err(Error::Evicted)) => stopped = bring_back(members),
             Ran::Done(Err(Error::OutOfMemory(_))) => match make_room(members) {
                 Ok(true) => stopped = Ok(()),
+                // Another partition has made room since it was refused.
+                Ok(false) if seen != evictions(members) && others < OTHERS_MAX => {
+                    (stopped, others) = (Ok(()), others + 1);
+                }
                 Ok(false) => return over(members, ran),
                 // It says why memory stays full.
                 Err(error) => return over(members, Ran::Done(Err(error))),
@@ -165,14 +170,33 @@ pub(super) fn bring_back(members: &mut [Member]) -> Result<()> {
         .try_for_each(|(partition, transaction)| partition.bring_back_wanted(transaction))
 }
 
+/// Number of times that a transaction runs again for memory which other partitions have given back, so that one that
+/// needs too much ends.
+const OTHERS_MAX: u32 = 8;
+
+fn evictions(members: &[Member]) -> u64 {
+    budget_of(members).map_or(0, |budget| budget.evictions())
+}
+
 /// Gives back memory of the tables of these partitions, if it is that which is full and rows can be moved together or
-/// evicted; says whether it did.
+/// evicted, as much as a refused request wants; says whether it did.
 pub(super) fn make_room(members: &mut [Member]) -> Result<bool> {
-    for member in members {
-        let partition = &mut member.partition;
-        if partition.budget().pressure() > 0 && partition.make_room()? {
+    let count = members.len();
+    for member in &mut *members {
+        let (partition, mut made) = (&mut member.partition, false);
+        while partition.budget().pressure() > 0
+            && (!made || partition.budget().lacks_wanted())
+            && partition.make_room()?
+        {
+            made = true;
+        }
+        if made {
             return Ok(true);
         }
+    }
+    if let Some(member) = members.first().filter(|member| member.partition.count() as usize == count) {
+        // No row can go.
+        member.partition.budget().forget_wanted();
     }
     Ok(false)
 }

@@ -1,6 +1,7 @@
 //! Requests of definitions, snapshots and readers to partitions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thermocline_durability::log::{Batch, LoadOutcome};
 use thermocline_machine::ids::PartitionId;
@@ -117,6 +118,37 @@ impl<P: Program + ?Sized> Handle<P> {
             return Err(self.shared.refusal());
         }
         Ok(receiver)
+    }
+
+    /// Has partitions that have nothing to do notice that the memory limit or requests for memory have changed.
+    pub(crate) fn notify(&self) {
+        for partition in self.ids() {
+            // A stopped engine has nothing to evict.
+            let _visit = self.start_visit(partition, |_| ());
+        }
+    }
+
+    /// Has each partition give back memory of its tables, for a caller outside of them; says whether one did. Waits
+    /// for so long at most: a partition may be held by the transaction of a session that waits for memory itself.
+    pub(crate) fn make_room(&self, wait: Duration) -> bool {
+        let clock = &self.shared.clock;
+        let until = clock.after(wait);
+        let room = |member: &mut Member| executor::make_room(std::slice::from_mut(member)).unwrap_or(false);
+        let visits: Vec<_> = self.ids().filter_map(|id| self.start_visit(id, room).ok()).collect();
+        let made = visits.iter().map(|visit| {
+            run_steps(clock, || match visit.receive() {
+                Step::Wait(_) if clock.now() >= until => Step::Over(false),
+                Step::Wait(wait) => Step::Wait(wait.until(until)),
+                Step::Over(made) => Step::Over(made.unwrap_or(false)),
+                Step::Go => Step::Go,
+            })
+        });
+        // All of them are asked.
+        made.fold(false, |any, made| any || made)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = PartitionId> {
+        (0..self.partitions()).filter_map(|number| u16::try_from(number).ok()).map(PartitionId)
     }
 
     /// Why the engine runs nothing more.

@@ -132,6 +132,18 @@ impl<P: Program + ?Sized> Interactive<P> {
         Ok(looked)
     }
 
+    /// Gives back memory of the tables of its partitions between two statements; says whether it did.
+    pub fn make_room(&mut self) -> bool {
+        if self.enter().is_err() {
+            return false;
+        }
+        // A block that cannot be written is tried again by the statement that needs the memory, which tells why.
+        let made = executor::make_room_beside(&mut self.members).unwrap_or(false);
+        self.members.iter_mut().for_each(|member| member.partition.unpin());
+        self.put_back();
+        made
+    }
+
     fn step_with<T>(
         &mut self,
         participants: impl FnOnce() -> Result<Participants>,

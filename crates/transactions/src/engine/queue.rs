@@ -52,7 +52,9 @@ impl<T: HeapSize> State<T> {
         let bytes = self.items.capacity() * size_of::<T>() + heap_bytes + self.taken_bytes;
         if bytes > self.charged {
             let charge = bytes.next_multiple_of(CHARGE_BYTES);
-            if !own && budget.check_working(charge - self.charged).is_err() {
+            // The first step is for requests that free memory, and is not asked for.
+            let asks = !own && charge > CHARGE_BYTES;
+            if asks && budget.check_working(Working::Queues, charge - self.charged).is_err() {
                 return Some(item);
             }
             budget.resize_working(Working::Queues, self.charged, charge);

@@ -36,18 +36,22 @@ impl<P: Program + ?Sized> Shared<P> {
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let (inner, refusal) = (Arc::clone(&ticket), full.clone());
         let (shared, over) = (Arc::downgrade(self), partitions.to_vec());
+        let evictions = self.queues.first().map(|queue| queue.budget().evictions());
         let job: Job<P::Outcome> = Box::new(move |members, _, _, _| {
             let Some(ticket) = inner.lock().take() else { return Ok(None) };
             let stopped = interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check());
             let answer = match stopped.and_then(|()| executor::make_room(members)) {
-                Ok(true) => match shared.upgrade() {
-                    Some(shared) => {
-                        shared.request_in(&over, Request { program, arguments, ticket, interrupt });
-                        return Ok(None);
+                Ok(made) if made || evictions != budget_of(members).map(|budget| budget.evictions()) => {
+                    // A partition has made room, here or before this one's turn.
+                    match shared.upgrade() {
+                        Some(shared) => {
+                            shared.request_in(&over, Request { program, arguments, ticket, interrupt });
+                            return Ok(None);
+                        }
+                        None => Err(Error::internal("a transaction of an engine that is gone")),
                     }
-                    None => Err(Error::internal("a transaction of an engine that is gone")),
-                },
-                Ok(false) => {
+                }
+                Ok(_) => {
                     if let (Some(shared), Some(budget)) = (shared.upgrade(), budget_of(members)) {
                         shared.no_room_at.store(budget.used(), Ordering::Relaxed);
                     }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Error;
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{MemoryReport, RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::types::Value;
@@ -25,6 +26,10 @@ pub const GIGABYTE: &str = "gigabyte";
 
 /// The work of [`threads`].
 pub const THREADS: &str = "threads";
+
+/// The work of [`large_rows`], and its limit.
+pub const LARGE_ROWS: &str = "large_rows";
+pub const SMALL_LIMIT_BYTES: u64 = 64 << 20;
 
 const CLIENTS: u64 = 6;
 /// Rows of the tables that are read.
@@ -441,6 +446,54 @@ pub fn threads() {
         status("VmRSS:"),
         status("VmHWM:")
     );
+}
+
+/// Clients that insert, change and read rows of a mebibyte, many times the limit together.
+pub fn large_rows(steps: u64) {
+    const LARGE_CLIENTS: u64 = 4;
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let settings = Settings {
+        partitions: 2,
+        memory_bytes_max: SMALL_LIMIT_BYTES,
+        undo_bytes_max: usize::try_from(SMALL_LIMIT_BYTES / 4).unwrap(),
+        eviction: Some(BlockStoreSettings::default()),
+        ..Settings::default()
+    };
+    let database = RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
+    let empty = status("VmRSS:");
+    let sql = "CREATE TABLE docs (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)";
+    database.session().execute(sql, &[]).unwrap();
+    let told = Mutex::new(BTreeMap::<String, u64>::new());
+    let note = |what: &str, result: Result<StatementResult, Error>| {
+        let state = result.as_ref().map_or_else(|error| format!("{what} {error}"), |_| format!("{what} ok"));
+        *told.lock().entry(state).or_default() += 1;
+    };
+    std::thread::scope(|scope| {
+        for client in 0..LARGE_CLIENTS {
+            let (mut session, note) = (database.session(), &note);
+            scope.spawn(move || {
+                for step in 0..steps {
+                    let key = (client * steps + step).cast_signed();
+                    let text = char::from(b'a' + (step % 26) as u8).to_string().repeat(1 << 20);
+                    if step % 2 == 0 {
+                        let sql = format!("INSERT INTO docs VALUES ({key}, '{text}')");
+                        note("literal", session.execute(&sql, &[]));
+                    } else {
+                        let values = [Value::Int(key), Value::Text(text.into())];
+                        note("parameter", session.execute("INSERT INTO docs VALUES ($1, $2)", &values));
+                    }
+                    let earlier = [Value::Int((client * steps + step / 2).cast_signed())];
+                    note("read", session.execute("SELECT v FROM docs WHERE k = $1", &earlier));
+                    if step % 5 == 0 {
+                        note("update", session.execute("UPDATE docs SET v = upper(v) WHERE k = $1", &earlier));
+                    }
+                }
+            });
+        }
+    });
+    println!("told {:?}\nnow {:?}\nempty {empty}", told.into_inner(), database.memory());
+    println!("resident_bytes {}\nresident_bytes_max {}", status("VmRSS:"), status("VmHWM:"));
+    database.close().unwrap();
 }
 
 fn prepare(database: &Arc<RowEngine>) {
