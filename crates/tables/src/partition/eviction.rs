@@ -168,6 +168,11 @@ impl Partition {
         Ok(())
     }
 
+    /// Number of evicted rows that the transaction in progress has needed so far, each once.
+    pub fn wanted_rows(&self) -> usize {
+        self.tables().map(Table::wanted_rows).sum()
+    }
+
     /// Up to 1024 of the evicted rows that transactions have needed since the last call, and up to about 4 MiB, or a 64th
     /// of the memory limit, to be
     /// [fetched](WantedRow::fetch) and [brought back](Partition::bring_back_fetched); and whether these are all of them.
@@ -180,9 +185,9 @@ impl Partition {
         let Some(blocks) = blocks else { return Ok((Vec::new(), true)) };
         let (mut wanted, mut bytes, mut are_all) = (Vec::new(), 0, true);
         for table in tables.iter_mut().flatten() {
-            let (mut seen, mut in_blocks) = (BTreeSet::new(), BTreeSet::new());
+            let mut in_blocks = BTreeSet::new();
             // Those that are needed first come first.
-            for id in table.take_wanted().into_iter().filter(|id| seen.insert(*id)) {
+            for id in table.take_wanted() {
                 let Some(place) = table.block_place(id) else { continue };
                 if wanted.len() >= FETCH_ROWS_MAX || bytes >= bytes_max {
                     are_all = false;

@@ -13,12 +13,12 @@ use super::program::Program;
 use super::request::Request;
 
 /// Times that a transaction is undone for evicted rows before it reads them where it runs, unless reads block anyway.
-pub const RESTARTS_MAX: u32 = 8;
+pub const WAITS_MAX: u32 = 8;
 
-/// Number of the next run of a transaction that waits for rows. One that needs more of them than are read at once may
+/// Number of waits of a transaction that waits for rows once more. One that needs more of them than are read at once may
 /// find them by a scan of its table, which every further run would repeat: the next run reads the rest where it runs.
-pub const fn next_restart(restarts: u32, are_all: bool) -> u32 {
-    if are_all { restarts + 1 } else { RESTARTS_MAX }
+pub const fn next_wait(waits: u32, are_all: bool) -> u32 {
+    if are_all { waits + 1 } else { WAITS_MAX }
 }
 
 /// Evicted rows to be read for a transaction that waits for them.
@@ -47,8 +47,8 @@ pub struct Fetched<P: Program + ?Sized> {
 /// A transaction that was undone because it needs evicted rows.
 pub struct Waiting<P: Program + ?Sized> {
     pub request: Request<P>,
-    /// Times that it has been undone.
-    pub restarts: u32,
+    /// Times that it has been undone for evicted rows.
+    pub waits: u32,
 }
 
 /// Transactions of a partition that need nothing but rows which are being read for another one: they run after it.

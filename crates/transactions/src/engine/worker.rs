@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_restart};
+use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_wait};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -32,6 +32,9 @@ const COMPACT_ROWS_IDLE: usize = 256;
 const RELOCATE_EVERY: Duration = Duration::from_millis(10);
 /// Longest time that a partition spends on that while requests wait.
 const RELIEVE_MAX: Duration = Duration::from_millis(1);
+/// Transactions that need evicted rows whose reads begin together, if a batch of requests has so many: the first read
+/// wakes the disk's reader, which finds the others then. Few enough that the first does not wait for long.
+const FETCHES_MAX: usize = 16;
 /// How long partitions that have met stay together before requests for a single one have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
@@ -83,6 +86,10 @@ pub struct Worker<P: Program + ?Sized> {
     /// runs later requests.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
+    /// Items that were taken since records and results were handed over.
+    taken: usize,
+    /// Rows to be read for transactions, which has not begun.
+    unread: Vec<Reading<P>>,
     /// Transactions that wait for rows which are read for others.
     followers: Followers<P>,
     /// When it looks next for sparse blocks.
@@ -172,6 +179,8 @@ impl<P: Program + ?Sized> Worker<P> {
             arrived: Micros(0),
             state: State::Take,
             batch_items,
+            taken: 0,
+            unread: Vec::new(),
             followers: Followers::default(),
             relocate_at: Micros(0),
         }
@@ -226,16 +235,18 @@ impl<P: Program + ?Sized> Worker<P> {
             State::Take => return Ok(self.take()),
             State::Run => match self.held_up() {
                 // First the records and results of earlier requests.
-                Some(_) if !self.executor.batch.is_empty() || !self.replies.is_empty() => {
-                    self.state = State::Append(Next::Run);
-                }
+                Some(_) if self.has_more_to_hand_over() => self.state = State::Append(Next::Run),
                 Some(wait) => return Ok(Step::Wait(wait)),
                 None => match self.turn() {
                     Turn::Run(item) => self.run(item)?,
                     Turn::Go(next) => self.state = State::Append(next),
                 },
             },
+            // Others have come meanwhile: their records and results go with the earlier ones, and clients are told once.
+            State::Append(Next::Take) if self.takes_more() => self.state = State::Take,
             State::Append(next) => {
+                self.begin_reads();
+                self.taken = 0;
                 if !self.executor.batch.is_empty() {
                     match self.shared.journal.append(&mut self.executor.batch) {
                         Ok(Appended::At(sequence)) => self.last = sequence,
@@ -275,13 +286,31 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(Step::Go)
     }
 
+    /// Whether something has to be handed over before this partition waits.
+    fn has_more_to_hand_over(&self) -> bool {
+        !self.executor.batch.is_empty() || !self.replies.is_empty() || !self.unread.is_empty()
+    }
+
+    /// Whether further requests wait, of which this batch can have some.
+    fn takes_more(&self) -> bool {
+        let waits = || self.shared.queues.get(usize::from(self.id.0)).is_some_and(|queue| queue.len() > 0);
+        self.taken < self.batch_items && self.executor.member.is_some() && waits()
+    }
+
+    /// Begins the reads for transactions that wait.
+    fn begin_reads(&mut self) {
+        self.unread.drain(..).for_each(|reading| self.shared.fetch(reading));
+    }
+
     fn take(&mut self) -> Step<Option<Member>> {
         let Some(queue) = self.shared.queues.get(usize::from(self.id.0)) else {
             return Step::Over(self.executor.member.take());
         };
         let kept_bytes = self.ahead.as_ref().map_or(0, |(_, heap_bytes)| *heap_bytes);
-        match queue.pop(&mut self.items, self.batch_items, kept_bytes) {
+        let before = self.items.len();
+        match queue.pop(&mut self.items, self.batch_items.saturating_sub(self.taken).max(1), kept_bytes) {
             Popped::Some => {
+                self.taken += self.items.len() - before;
                 self.now = (self.shared.timestamps)();
                 self.relieve(COMPACT_ROWS_BUSY);
                 Step::Go
@@ -328,9 +357,7 @@ impl<P: Program + ?Sized> Worker<P> {
             let is_over = !partition.relieve(rows).unwrap_or(false);
             let held = clock.since(begun);
             if is_over || !partition.budget().is_short() || held >= RELIEVE_MAX {
-                if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
-                    holds.add(held);
-                }
+                self.shared.eviction_holds.add(self.id, begun);
                 return !is_over;
             }
         }
@@ -407,16 +434,14 @@ impl<P: Program + ?Sized> Worker<P> {
             }
             self.replies.extend(waiting.request.ticket.answer(Err(error)));
             // They may not need the row that could not be brought back.
-            return followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts));
+            return followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.waits));
         }
-        if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
-            holds.add(self.shared.clock.since(begun));
-        }
-        self.one(waiting.request, waiting.restarts)?;
-        followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts))
+        self.shared.eviction_holds.add(self.id, begun);
+        self.one(waiting.request, waiting.waits)?;
+        followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.waits))
     }
 
-    fn one(&mut self, request: Request<P>, restarts: u32) -> Result<()> {
+    fn one(&mut self, request: Request<P>, waits: u32) -> Result<()> {
         let Request { program, arguments, ticket, interrupt } = request;
         if self.executor.member.is_none() {
             ticket.refuse(self.shared.refusal());
@@ -424,9 +449,9 @@ impl<P: Program + ?Sized> Worker<P> {
         }
         let results = Some(&mut self.results);
         let begun = interrupt.is_some().then(|| self.shared.clock.now());
-        let waits = restarts < self.shared.restarts_max;
-        let ran =
-            self.executor.run_interruptible(&*program, &arguments, self.now, (interrupt.as_ref(), waits), results);
+        let may_wait = waits < self.shared.waits_max;
+        let how = (interrupt.as_ref(), may_wait, Some(&*self.shared.eviction_holds));
+        let ran = self.executor.run_interruptible(&*program, &arguments, self.now, how, results);
         if let (Some(begun), Some(interrupt)) = (begun, &interrupt) {
             interrupt.add_held(self.held(begun));
         }
@@ -452,9 +477,12 @@ impl<P: Program + ?Sized> Worker<P> {
                 match wanted {
                     Ok((rows, are_all)) => {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
-                        let waiting = Waiting { request, restarts: next_restart(restarts, are_all) };
+                        let waiting = Waiting { request, waits: next_wait(waits, are_all) };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
-                            self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
+                            self.unread.push(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
+                            if self.unread.len() >= FETCHES_MAX {
+                                self.begin_reads();
+                            }
                         }
                     }
                     Err(error) => self.replies.extend(request.ticket.answer(Err(error))),
