@@ -98,7 +98,9 @@ impl EvictionHolds {
     pub fn hold<T>(&self, members: &mut [Member], work: impl FnOnce(&mut [Member]) -> T) -> T {
         let begun = self.clock.now();
         let done = work(members);
-        members.iter().for_each(|member| drop(self.add(member.partition.id(), begun)));
+        for member in &*members {
+            self.add(member.partition.id(), begun);
+        }
         done
     }
 

@@ -1,4 +1,5 @@
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -64,6 +65,35 @@ fn an_error_is_one_of_its_read() {
     read.sort_by_key(Result::is_ok);
     assert!(matches!(&read[0], Err(Error::Io(message)) if message.contains("cannot read") && message.contains("file")));
     assert_eq!(read[1], Ok(4096));
+    assert!(ring.works());
+}
+
+/// Also where the thread looks for others only when the one in progress is over, or after a while.
+#[test]
+fn a_read_is_held_up_by_no_other_for_long() {
+    let Some(ring) = ring() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, pages(1)).unwrap();
+    let (unwritten, mut writer) = io::pipe().unwrap();
+    let unwritten = Arc::new(RealFile::new(File::from(OwnedFd::from(unwritten)), path.clone()));
+    let (sender, receiver) = mpsc::channel();
+    let push = |file, length, number: u32| {
+        let sender = sender.clone();
+        let done = move |read: Result<&[u8]>| sender.send((number, read.unwrap().len())).unwrap();
+        ring.push(Read { file, offset: 0, length, done: Box::new(done) });
+    };
+    push(unwritten, 64, 0);
+    for number in 1..=60 {
+        // At once, and after the thread has stopped looking.
+        if number % 20 == 0 {
+            thread::sleep(20 * LINGER);
+        }
+        push(opened(&path), 4096, number);
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((number, 4096)));
+    }
+    writer.write_all(&[7; 64]).unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((0, 64)));
     assert!(ring.works());
 }
 
