@@ -61,7 +61,7 @@ fn damaged_blocks(disk: &dyn Disk, manifest: &Manifest, segment: Segment) -> Res
     let mut damaged = Vec::new();
     while let Some(chunk) = reader.next_chunk()? {
         for entry in chunk.blocks().filter(|entry| entry.segment == segment.number) {
-            match read_block(&file, &segment.file_name(), &entry) {
+            match read_block(&file, segment, &entry) {
                 Err(Error::Corrupt(_)) => damaged.push(entry),
                 read => drop(read?),
             }
