@@ -296,15 +296,14 @@ impl<P: Program + ?Sized> Shared<P> {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
+            let (begun, has_waited) = (clock.now(), !fetched.is_empty());
             let back = fetched.drain(..).try_for_each(|(id, rows)| {
                 let of = members.iter_mut().find(|member| member.partition.id() == id);
-                of.map_or(Ok(()), |member| {
-                    let of_it = std::slice::from_mut(member);
-                    holds.hold(of_it, |of_it| {
-                        of_it.iter_mut().try_for_each(|one| one.partition.bring_back_fetched(rows))
-                    })
-                })
+                of.map_or(Ok(()), |member| member.partition.bring_back_fetched(rows))
             });
+            for member in members.iter().filter(|_| has_waited) {
+                holds.add(member.partition.id(), begun);
+            }
             if let Err(error) = back {
                 members.iter_mut().for_each(|member| member.partition.unpin());
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(error))));
