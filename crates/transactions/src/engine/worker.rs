@@ -196,6 +196,7 @@ impl<P: Program + ?Sized> Worker<P> {
     pub fn appending(&self) -> Option<&[Member]> {
         match &self.state {
             State::Log(members, _) => Some(members),
+            State::Append(Next::Take) if self.takes_more() => None,
             State::Append(_) if !self.executor.batch.is_empty() => self.executor.member.as_ref().map(slice::from_ref),
             _ => None,
         }
