@@ -124,7 +124,8 @@ fn reads_of_a_ring_that_broke_are_done_without_it() {
     let (woken, wake) = io::pipe().unwrap();
     let queue = Arc::new(Queue::new(wake));
     let ring = Ring { queue: Arc::clone(&queue) };
-    let mut driver = Driver { uring, queue, woken: Arc::new(woken), is_armed: false, kept: Vec::new() };
+    let mut driver =
+        Driver { uring, queue, woken: Arc::new(woken), is_armed: false, has_lingered: false, kept: Vec::new() };
     let (sender, receiver) = mpsc::channel();
     let read = |page: u64| {
         let sender = sender.clone();
