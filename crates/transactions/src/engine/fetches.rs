@@ -15,8 +15,8 @@ use super::request::Request;
 /// Times that a transaction is undone for evicted rows before it reads them where it runs, unless reads block anyway.
 pub const WAITS_MAX: u32 = 8;
 
-/// Number of waits of a transaction that waits for rows once more. One that needs more of them than are read at once may
-/// find them by a scan of its table, which every further run would repeat: the next run reads the rest where it runs.
+/// Number of waits of a transaction that waits for rows once more. One that needs more of them than are read at once
+/// may find them by a scan of its table, which every further run would repeat: the next run reads the rest where it runs.
 pub const fn next_wait(waits: u32, are_all: bool) -> u32 {
     if are_all { waits + 1 } else { WAITS_MAX }
 }

@@ -259,8 +259,8 @@ impl<P: Program + ?Sized> Shared<P> {
         self.enter(partitions, entrant, admission != Admission::New).then_some(rendezvous)
     }
 
-    /// Runs a request again over the partitions it had and those it wants, or over all if it names none or keeps asking.
-    /// It holds nothing meanwhile, so it blocks nobody.
+    /// Runs a request again over the partitions it had and those it wants, or over all if it names none or keeps
+    /// asking. It holds nothing meanwhile, so it blocks nobody.
     pub fn request_again(self: &Arc<Self>, request: Request<P>, had: &[Member], wanted: &[u32]) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         let had = had.iter().map(|member| u32::from(member.partition.id().0));

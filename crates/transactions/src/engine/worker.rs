@@ -86,8 +86,6 @@ pub struct Worker<P: Program + ?Sized> {
     /// runs later requests.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
-    /// Items that were taken since records and results were handed over.
-    taken: usize,
     /// Rows to be read for transactions, which has not begun.
     unread: Vec<Reading<P>>,
     /// Transactions that wait for rows which are read for others.
@@ -179,7 +177,6 @@ impl<P: Program + ?Sized> Worker<P> {
             arrived: Micros(0),
             state: State::Take,
             batch_items,
-            taken: 0,
             unread: Vec::new(),
             followers: Followers::default(),
             relocate_at: Micros(0),
@@ -196,7 +193,6 @@ impl<P: Program + ?Sized> Worker<P> {
     pub fn appending(&self) -> Option<&[Member]> {
         match &self.state {
             State::Log(members, _) => Some(members),
-            State::Append(Next::Take) if self.takes_more() => None,
             State::Append(_) if !self.executor.batch.is_empty() => self.executor.member.as_ref().map(slice::from_ref),
             _ => None,
         }
@@ -243,11 +239,8 @@ impl<P: Program + ?Sized> Worker<P> {
                     Turn::Go(next) => self.state = State::Append(next),
                 },
             },
-            // Others have come meanwhile: their records and results go with the earlier ones, and clients are told once.
-            State::Append(Next::Take) if self.takes_more() => self.state = State::Take,
             State::Append(next) => {
                 self.begin_reads();
-                self.taken = 0;
                 if !self.executor.batch.is_empty() {
                     match self.shared.journal.append(&mut self.executor.batch) {
                         Ok(Appended::At(sequence)) => self.last = sequence,
@@ -292,12 +285,6 @@ impl<P: Program + ?Sized> Worker<P> {
         !self.executor.batch.is_empty() || !self.replies.is_empty() || !self.unread.is_empty()
     }
 
-    /// Whether further requests wait, of which this batch can have some.
-    fn takes_more(&self) -> bool {
-        let waits = || self.shared.queues.get(usize::from(self.id.0)).is_some_and(|queue| queue.len() > 0);
-        self.taken < self.batch_items && self.executor.member.is_some() && waits()
-    }
-
     /// Begins the reads for transactions that wait.
     fn begin_reads(&mut self) {
         self.unread.drain(..).for_each(|reading| self.shared.fetch(reading));
@@ -308,10 +295,8 @@ impl<P: Program + ?Sized> Worker<P> {
             return Step::Over(self.executor.member.take());
         };
         let kept_bytes = self.ahead.as_ref().map_or(0, |(_, heap_bytes)| *heap_bytes);
-        let before = self.items.len();
-        match queue.pop(&mut self.items, self.batch_items.saturating_sub(self.taken).max(1), kept_bytes) {
+        match queue.pop(&mut self.items, self.batch_items, kept_bytes) {
             Popped::Some => {
-                self.taken += self.items.len() - before;
                 self.now = (self.shared.timestamps)();
                 self.relieve(COMPACT_ROWS_BUSY);
                 Step::Go
