@@ -1,6 +1,6 @@
 use thermocline_machine::ids::Micros;
 use thermocline_statements::{Batch, Environment, Outcome, Prepared, StatementResult};
-use thermocline_tables::partition::Scope;
+use thermocline_tables::partition::{Partition, Scope};
 use thermocline_tables::schema::Schema;
 use thermocline_types::{Class, DataType, Error, Result, Value, ValueRef};
 
@@ -106,7 +106,7 @@ impl<'c, 's> Context<'c, 's> {
         if self.failed == Some(Error::Evicted) {
             self.failed = None;
         }
-        self.environment.seeks_more()
+        self.environment.seeks_more(self.scope.members().map(Partition::wanted_rows).sum())
     }
 
     fn call_inside(&mut self, procedure: &str, arguments: &[Value]) -> Result<StatementResult> {

@@ -16,7 +16,7 @@ use thermocline_procedures::Definitions;
 use thermocline_tables::partition::Member;
 use thermocline_transactions::database::{Catalog, Work};
 use thermocline_transactions::engine::{
-    self, CommitWaiters, Fetcher, Handle, Journal, Options, RESTARTS_MAX, Rendezvous, Tuning, Worker, assemble,
+    self, CommitWaiters, Fetcher, Handle, Journal, Options, Rendezvous, Tuning, WAITS_MAX, Worker, assemble,
 };
 use thermocline_types::{Error, Result};
 
@@ -176,7 +176,7 @@ impl Node {
             idle_max: IDLE_MAX,
             first_transaction: TransactionId(transaction.0 + 1),
             seed: random.next(),
-            restarts_max: if random.one_in(3) { 0 } else { RESTARTS_MAX },
+            waits_max: if random.one_in(3) { 0 } else { WAITS_MAX },
             clock: Box::new(move || Micros(timestamp.0.saturating_add(time.now().0))),
         };
         let (batch_items, build_rows) = (1 + random.index(6), if random.one_in(3) { 3 } else { 1 });

@@ -47,7 +47,7 @@ pub const DEFINITIONS: [&str; 7] = [
 ];
 
 /// Definitions that come and go while transactions run; some fail where they do not fit.
-const CHANGES: [&str; 20] = [
+const CHANGES: [&str; 23] = [
     "CREATE INDEX registers_v ON registers (v)",
     "DROP INDEX registers_v",
     "CREATE INDEX lists_v ON lists (v)",
@@ -66,6 +66,10 @@ const CHANGES: [&str; 20] = [
     "DROP INDEX everywhere_load",
     "ALTER TABLE loaded ADD COLUMN added BIGINT NOT NULL DEFAULT 3",
     "ALTER TABLE loaded_everywhere ADD COLUMN added BIGINT DEFAULT 3",
+    // With either of these, changes of evicted rows read what others need not.
+    "CREATE INDEX blobs_again ON blobs (k)",
+    "DROP INDEX blobs_again",
+    "ALTER TABLE blobs ADD COLUMN added BIGINT NOT NULL DEFAULT 5",
     "CREATE PROCEDURE nothing(k BIGINT) PARTITION ON (k) LANGUAGE sql AS $$ SELECT v FROM lists WHERE lists.k = $1 $$",
     "DROP PROCEDURE nothing",
 ];

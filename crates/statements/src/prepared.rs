@@ -14,7 +14,7 @@ use thermocline_types::{
 use super::bind::Binder;
 use super::expression::Environment;
 use super::parse::parse;
-use super::plan::{Points, explain_steps, read_ahead};
+use super::plan::{Points, Work, explain_steps, read_ahead};
 use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
 use super::write::{Delete, Insert, Update};
@@ -488,7 +488,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
 
 impl Select {
     fn explain(&self) -> Vec<String> {
-        let mut lines = explain_steps(&self.steps, &self.routing, false);
+        let mut lines = explain_steps(&self.steps, &self.routing, Work::Reads);
         for (said, present) in [
             ("group", self.group.is_some()),
             ("distinct", self.distinct),

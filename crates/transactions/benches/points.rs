@@ -19,7 +19,7 @@ use thermocline_transactions::Result;
 use thermocline_transactions::database::{RowEngine, Settings, StatementResult};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
-    Client, CommitWaiters, Executor, Executors, Heads, Journal, NoJournal, Options, Program, RESTARTS_MAX, Ran,
+    Client, CommitWaiters, Executor, Executors, Heads, Journal, NoJournal, Options, Program, Ran, WAITS_MAX,
 };
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
@@ -197,7 +197,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
         idle_max: Duration::from_secs(60),
         first_transaction: TransactionId(1),
         seed: 1,
-        restarts_max: RESTARTS_MAX,
+        waits_max: WAITS_MAX,
         clock: Box::new(|| Micros(1)),
     };
     let engine = Executors::start(options, load(partitions, rows), journal, commit_waiters).unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
-use thermocline_transactions::engine::{CommitWaiters, Executors, Journal, NoJournal, Options, Program, RESTARTS_MAX};
+use thermocline_transactions::engine::{CommitWaiters, Executors, Journal, NoJournal, Options, Program, WAITS_MAX};
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{
     Appended, Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer,
@@ -164,7 +164,7 @@ fn options(queue_length: usize) -> Options {
         idle_max: Duration::from_millis(50),
         first_transaction: TransactionId(1),
         seed: 1,
-        restarts_max: RESTARTS_MAX,
+        waits_max: WAITS_MAX,
         clock: Box::new(|| Micros(1)),
     }
 }

@@ -13,6 +13,7 @@ use thermocline_transactions::blocks::{BlockStoreSettings, Fetching, FillFactor,
 use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
+use thermocline_transactions::partition::WaitStatistics;
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
@@ -306,6 +307,65 @@ fn others_run_while_rows_are_read_in(partitions: u16, most: usize) {
     assert!((300..=most).contains(&reads), "{reads}");
     let statistics = session.statistics().unwrap();
     assert!(statistics.partitions.iter().all(|partition| partition.waits.blocking_total == 0), "{statistics:?}");
+}
+
+/// A row that several statements need is one row to be read: they may look for as many as a single statement.
+#[test]
+fn statements_of_a_transaction_look_for_rows_together() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let settings = Settings { partitions: 1, ..evicting::settings(LIMIT) };
+    let database = RowEngine::open(Arc::new(disk.clone()), settings).unwrap();
+    let mut session = database.session();
+    fill_groups(&mut session, 30_000, |k| k / 60);
+    run(&mut session, "CREATE INDEX t_g ON t (g)", &[]);
+    wait_for_memory(&database, LIMIT);
+    // Together 1140 times a row, of which there are 120.
+    let same = "SELECT sum(length(v)) FROM t WHERE g = 1;".repeat(18);
+    let body = format!("{same} SELECT sum(length(v)) FROM t WHERE g = 2");
+    run(&mut session, &format!("CREATE PROCEDURE sums() LANGUAGE sql AS $$ {body} $$"), &[]);
+    let waits = |session: &mut RowSession| {
+        let partitions = session.statistics().unwrap().partitions;
+        let of = |count: fn(&WaitStatistics) -> u64| partitions.iter().map(|part| count(&part.waits)).sum::<u64>();
+        [of(|waits| waits.waits_total), of(|waits| waits.rows_total), of(|waits| waits.blocking_total)]
+    };
+    let before = waits(&mut session);
+    assert_eq!(int(&run(&mut session, "CALL sums()", &[])), 60_000);
+    let after = waits(&mut session);
+    let [waits, rows, blocking] = std::array::from_fn(|at| after[at] - before[at]);
+    assert_eq!((waits, blocking), (1, 0), "{rows} rows");
+    assert!((100..=120).contains(&rows), "{rows}");
+}
+
+/// Also where no other transaction could run meanwhile.
+#[test]
+fn reads_that_hold_a_partition_are_eviction() {
+    const SLOW: Duration = Duration::from_millis(100);
+    for fetching in [Fetching::Blocking, Fetching::Asynchronous] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let slow = Arc::new(AtomicBool::new(false));
+        let is_slow = Arc::clone(&slow);
+        let hooked = Hooked::new(&disk, move |operation, name| {
+            if operation == Operation::Read && name.starts_with("blocks-") && is_slow.load(Ordering::SeqCst) {
+                std::thread::sleep(SLOW);
+            }
+            Ok(())
+        });
+        let eviction = Some(BlockStoreSettings { fetching: Some(fetching), ..Default::default() });
+        let settings = Settings { memory_bytes_max: LIMIT, eviction, seed: 1, ..Settings::default() };
+        let database = RowEngine::open(Arc::new(hooked), settings).unwrap();
+        let mut session = database.session();
+        fill(&mut session, "t", 30_000);
+        wait_for_memory(&database, LIMIT);
+        let held = |session: &mut RowSession| session.statistics().unwrap().partitions[0].held_by_eviction;
+        let before = held(&mut session);
+        slow.store(true, Ordering::SeqCst);
+        if fetching == Fetching::Asynchronous {
+            // It owns the partition, and waits there.
+            run(&mut session, "BEGIN", &[]);
+        }
+        assert_eq!(int(&run(&mut session, "SELECT length(v) FROM t WHERE k = 1", &[])), 1000);
+        assert!(held(&mut session).longest_since(&before) >= SLOW, "{fetching:?}");
+    }
 }
 
 /// Definitions of tables with evicted rows, one of them larger than memory.

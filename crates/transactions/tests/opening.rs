@@ -3,11 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{Opening, RowEngine, Settings, SnapshotSettings};
-use thermocline_transactions::disk::{Disk, RealDisk};
+use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::interrupt::{Cause, Interrupt};
 use thermocline_transactions::types::{Value, ValueRef};
+
+use crate::hooked::{Hooked, Operation};
+
+#[path = "common/hooked.rs"]
+mod hooked;
 
 fn settings() -> Settings {
     Settings {
@@ -50,6 +57,23 @@ fn filled() -> tempfile::TempDir {
     drop(session);
     database.close().unwrap();
     directory
+}
+
+/// Who looks at what is there may hold a lock that others wait for.
+#[test]
+fn the_device_is_measured_when_all_is_read() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let measured = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&measured);
+    let hooked = Hooked::new(&disk, move |operation, _| {
+        count.fetch_add(usize::from(operation == Operation::Measure), Ordering::SeqCst);
+        Ok(())
+    });
+    let settings = Settings { eviction: Some(BlockStoreSettings::default()), ..settings() };
+    let opening = Opening::new(Arc::new(hooked), settings).unwrap();
+    assert_eq!((opening.partitions(), opening.bytes().unwrap(), measured.load(Ordering::SeqCst)), (2, 0, 0));
+    opening.finish(&mut |_| {}).unwrap().close().unwrap();
+    assert_eq!(measured.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -117,11 +117,37 @@ struct State {
     used: BTreeSet<Segment>,
     /// Files of earlier processes to which the snapshot does not refer.
     left: Vec<Segment>,
+    /// Bytes of the files without rows that stay because a snapshot refers to them: the sum of
+    /// [`State::kept_bytes_of`].
+    kept_bytes: u64,
 }
 
 impl State {
     fn is_referred_to(&self, segment: Segment) -> bool {
         self.snapshots.values().any(|snapshot| snapshot.contains_key(&segment))
+    }
+
+    /// Bytes of a file that has no rows and stays for a snapshot, as far as the last one of them refers to it; 0 of
+    /// another file.
+    fn kept_bytes_of(&self, segment: Segment) -> u64 {
+        if self.used.contains(&segment) {
+            return 0;
+        }
+        let mut snapshots = self.snapshots.values().rev();
+        snapshots.find_map(|snapshot| snapshot.get(&segment)).map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Changes what is known of a file.
+    fn change(&mut self, segment: Segment, change: impl FnOnce(&mut Self)) {
+        self.kept_bytes -= self.kept_bytes_of(segment);
+        change(self);
+        self.kept_bytes += self.kept_bytes_of(segment);
+    }
+
+    /// Sums up all files.
+    fn sum_kept_bytes(&self) -> u64 {
+        let referred_to: BTreeSet<Segment> = self.snapshots.values().flat_map(BTreeMap::keys).copied().collect();
+        referred_to.into_iter().map(|segment| self.kept_bytes_of(segment)).sum()
     }
 
     /// The extent of a file that an earlier process has written.
@@ -150,6 +176,7 @@ impl BlockFiles {
         let held = snapshot.iter().flat_map(|(_, references)| references.segments.iter().map(|extent| extent.segment));
         let last = there.iter().copied().chain(held).map(|segment| segment.number).max().unwrap_or(0);
         state.left = there.into_iter().filter(|segment| !state.is_referred_to(*segment)).collect();
+        state.kept_bytes = state.sum_kept_bytes();
         let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last + 1));
         let replay_reads = AtomicU64::new(0);
         Ok(Arc::new(Self { disk, next_block, next_segment, replay_reads, state: Mutex::new(state) }))
@@ -195,13 +222,8 @@ impl BlockFiles {
     /// Bytes of the files without rows that stay because a snapshot refers to them.
     pub fn kept_bytes(&self) -> u64 {
         let state = self.state.lock();
-        let mut kept = BTreeMap::new();
-        for (segment, (_, bytes)) in state.snapshots.values().flatten() {
-            if !state.used.contains(segment) {
-                kept.insert(segment, *bytes);
-            }
-        }
-        kept.values().sum()
+        debug_assert_eq!(state.kept_bytes, state.sum_kept_bytes(), "each change of a file is counted");
+        state.kept_bytes
     }
 
     /// Rows that logged transactions of this process, and those of its replay, have changed or waited for after they
@@ -216,15 +238,18 @@ impl BlockFiles {
 
     /// Notes that a snapshot refers to a file's first bytes, as many as this at least.
     pub(super) fn refer(&self, snapshot: Sequence, segment: Segment, (source, bytes): (&Source, u64)) {
-        let mut state = self.state.lock();
-        let held = state.snapshots.entry(snapshot).or_default();
-        let (_, most) = held.entry(segment).or_insert_with(|| (source.clone(), 0));
-        *most = bytes.max(*most);
+        self.state.lock().change(segment, |state| {
+            let held = state.snapshots.entry(snapshot).or_default();
+            let (_, most) = held.entry(segment).or_insert_with(|| (source.clone(), 0));
+            *most = bytes.max(*most);
+        });
     }
 
     /// Notes that a file has rows.
     pub(super) fn use_segment(&self, segment: Segment) {
-        self.state.lock().used.insert(segment);
+        self.state.lock().change(segment, |state| {
+            state.used.insert(segment);
+        });
     }
 
     /// Removes a file that has no rows any more, once no snapshot refers to it.
@@ -233,7 +258,9 @@ impl BlockFiles {
     /// If it cannot be removed; it is forgotten all the same.
     pub(super) fn let_go(&self, segment: Segment) -> Result<()> {
         let mut state = self.state.lock();
-        state.used.remove(&segment);
+        state.change(segment, |state| {
+            state.used.remove(&segment);
+        });
         if state.is_referred_to(segment) {
             return Ok(());
         }
@@ -287,6 +314,7 @@ impl BlockFiles {
     fn forget(&self, take: impl FnOnce(&mut State) -> Vec<BTreeMap<Segment, (Source, u64)>>) -> Result<()> {
         let mut state = self.state.lock();
         let forgotten: BTreeSet<Segment> = take(&mut state).into_iter().flat_map(BTreeMap::into_keys).collect();
+        state.kept_bytes = state.sum_kept_bytes();
         let is_needed = |segment: &Segment| state.used.contains(segment) || state.is_referred_to(*segment);
         let not_needed: Vec<Segment> = forgotten.into_iter().filter(|segment| !is_needed(segment)).collect();
         drop(state);

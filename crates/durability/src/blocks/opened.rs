@@ -9,6 +9,7 @@ use thermocline_tables::table::{BlockNumber, BlockReader, BlockRows, ReadRow, Re
 use thermocline_types::{Error, Result};
 
 use super::block::Block;
+use super::files::Segment;
 use super::format::{NotARecord, PAGE_BYTES, RECORD_HEADER_BYTES, Record, record, records, records_left};
 use super::writer::PendingBlock;
 use crate::disk::ReadFile;
@@ -44,8 +45,8 @@ pub(super) struct OpenedBlock {
     pub file: Arc<dyn ReadFile>,
     /// Its bytes, if it may not be in its file.
     pub pending: Option<Arc<PendingBlock>>,
-    /// Name of the file.
-    pub name: String,
+    /// Which file it is, for errors.
+    pub segment: Segment,
     pub traffic: Arc<Traffic>,
 }
 
@@ -221,7 +222,8 @@ impl OpenedBlock {
 
     #[cold]
     fn damaged(&self, what: fmt::Arguments<'_>) -> Error {
-        Error::corrupt(format_args!("{}: block {} at byte {}: {what}", self.name, self.number.0, self.block.at))
+        let name = self.segment.file_name();
+        Error::corrupt(format_args!("{name}: block {} at byte {}: {what}", self.number.0, self.block.at))
     }
 }
 

@@ -561,7 +561,7 @@ impl BlockStore {
         let (block, segment) = self.block(number)?;
         let (file, traffic) = (Arc::clone(&segment.file), Arc::clone(&self.traffic));
         let pending = self.pending.get(&number).filter(|pending| !pending.is_written()).map(Arc::clone);
-        Ok(OpenedBlock { number, block, file, pending, name: self.segment_of(block.segment).file_name(), traffic })
+        Ok(OpenedBlock { number, block, file, pending, segment: self.segment_of(block.segment), traffic })
     }
 
     /// Reads all of a block, and gives its records to `each`, with their offsets, in the order in which they were put
@@ -653,10 +653,10 @@ impl BlockStore {
 ///
 /// # Errors
 /// If it cannot be read, or is not what was written, naming the file and the place.
-pub(crate) fn read_block(file: &Arc<dyn ReadFile>, name: &str, entry: &BlockEntry) -> Result<BlockRows> {
+pub(crate) fn read_block(file: &Arc<dyn ReadFile>, segment: files::Segment, entry: &BlockEntry) -> Result<BlockRows> {
     let (block, file) = (Block::of_entry(entry, 0), Arc::clone(file));
     let traffic = Arc::default();
-    OpenedBlock { number: entry.block, block, file, pending: None, name: name.to_owned(), traffic }.rows()
+    OpenedBlock { number: entry.block, block, file, pending: None, segment, traffic }.rows()
 }
 
 /// An error unless a row of a block that an earlier process has written can be read.

@@ -78,8 +78,8 @@ impl BlocksOfSnapshot {
         unread.sort_unstable_by_key(|entry| (entry.segment, entry.at));
         for entry in unread {
             check()?;
-            let OpenFile { file, name, .. } = files.open((entry.segment, entry.at, entry.bytes))?;
-            filling.add_block(entry, read_block(&file, &name, entry)?, takes)?;
+            let OpenFile { segment, file, .. } = files.open((entry.segment, entry.at, entry.bytes))?;
+            filling.add_block(entry, read_block(&file, segment, entry)?, takes)?;
         }
         if takes {
             filling.adopt_directories(&self.directories);
@@ -97,9 +97,8 @@ struct Files<'a> {
 
 #[derive(Clone)]
 struct OpenFile {
-    number: u64,
+    segment: Segment,
     file: Arc<dyn ReadFile>,
-    name: String,
     /// Bytes to which the snapshot refers.
     bytes: u64,
 }
@@ -107,25 +106,27 @@ struct OpenFile {
 impl Files<'_> {
     /// The file with these bytes: its number, the first byte, and how many; an error unless the snapshot refers to them.
     fn open(&mut self, (number, at, bytes): (u64, u64, u32)) -> Result<OpenFile> {
-        let open = match self.open.take().filter(|open| open.number == number) {
+        let open = match self.open.take().filter(|open| open.segment.number == number) {
             Some(open) => open,
             None => {
                 let segment = Segment { partition: self.owner, number };
-                let (name, bytes) = (segment.file_name(), self.rows.referred_bytes(segment));
-                OpenFile { number, file: Arc::from(self.rows.disk().open_direct(&name)?), name, bytes }
+                let (file, bytes) = (segment.file_name(), self.rows.referred_bytes(segment));
+                OpenFile { segment, file: Arc::from(self.rows.disk().open_direct(&file)?), bytes }
             }
         };
         self.open = Some(open.clone());
         if at.checked_add(bytes.into()).is_none_or(|end| end > open.bytes) {
-            return Err(Error::corrupt(format_args!("the snapshot does not refer to byte {at} of {}", open.name)));
+            let name = open.segment.file_name();
+            return Err(Error::corrupt(format_args!("the snapshot does not refer to byte {at} of {name}")));
         }
         Ok(open)
     }
 
     fn read(&mut self, directory: &DirectoryEntry) -> Result<Vec<u8>> {
-        let OpenFile { file, name, .. } = self.open((directory.segment, directory.at, directory.bytes))?;
+        let OpenFile { segment, file, .. } = self.open((directory.segment, directory.at, directory.bytes))?;
         let mut bytes = vec![0; directory.bytes as usize];
         if file.read_at(directory.at, &mut bytes)? < bytes.len() {
+            let name = segment.file_name();
             return Err(Error::corrupt(format_args!("{name}, offset {}: it ends in a directory", directory.at)));
         }
         Ok(bytes)

@@ -88,9 +88,10 @@ impl Environment {
     }
 
     /// Whether a further statement may look for evicted rows that it needs, after one that has ended without some. None
-    /// of them completes.
-    pub fn seeks_more(&self) -> bool {
-        self.missing.set(self.missing.get().max(1));
+    /// of them completes. The transaction has needed `wanted` such rows so far: one that several statements need counts
+    /// once, so that they may look for as many as a single statement.
+    pub fn seeks_more(&self, wanted: usize) -> bool {
+        self.missing.set(wanted.max(1));
         self.missing.get() < MISSING_MAX
     }
 

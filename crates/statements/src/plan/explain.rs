@@ -7,14 +7,29 @@ use thermocline_tables::schema::IndexId;
 use super::access::KeyRange;
 use super::{Access, Needs, Routing, Step};
 
-/// One line for the partitions, and one for each step, whose rows the statement `changes` or only reads.
-pub(crate) fn explain_steps(steps: &[Step], routing: &Routing, changes: bool) -> Vec<String> {
+/// What a statement does with the rows of its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Reads,
+    /// All of each row is needed.
+    Changes,
+    /// The keys of rows are enough. They are read all the same while a snapshot or an analytic query copies rows.
+    ChangesUnread,
+}
+
+/// One line for the partitions, and one for each step.
+pub(crate) fn explain_steps(steps: &[Step], routing: &Routing, work: Work) -> Vec<String> {
     let mut lines = vec![match routing {
         Routing::Any => "partitions: any one".to_owned(),
         Routing::Several(keys) => format!("partitions: those of {} values of the partition column", keys.len()),
         Routing::All => "partitions: all".to_owned(),
         Routing::One(_) | Routing::OneOfOuter(_) => "partitions: one, by the partition column".to_owned(),
     }];
+    let touches = |step: &Step| match work {
+        Work::Reads => step.needs == Needs::Row,
+        Work::Changes => true,
+        Work::ChangesUnread => false,
+    };
     lines.extend(steps.iter().enumerate().map(|(depth, step)| {
         let mut line = "  ".repeat(depth);
         let name = &step.table.name;
@@ -41,7 +56,8 @@ pub(crate) fn explain_steps(steps: &[Step], routing: &Routing, changes: bool) ->
         for (said, present) in [
             ("; left join", step.outer),
             ("; filtered", !step.on.is_empty() || !step.filter.is_empty()),
-            ("; may touch evicted rows", step.table.evictable && (changes || step.needs == Needs::Row)),
+            ("; may touch evicted rows", step.table.evictable && touches(step)),
+            ("; changes evicted rows unread", step.table.evictable && work == Work::ChangesUnread),
         ] {
             if present {
                 line.push_str(said);

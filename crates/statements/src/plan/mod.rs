@@ -21,7 +21,7 @@ use super::expression::Expr;
 
 pub(crate) use access::{Access, Bounds, KeyPart, KeyRange, OrderColumn, PartValues};
 pub(crate) use ahead::read_ahead;
-pub(crate) use explain::explain_steps;
+pub(crate) use explain::{Work, explain_steps};
 pub(crate) use join::{Joined, plan_joins};
 pub(crate) use needs::{Needs, note_needs};
 pub(crate) use participants::{PartitionKey, Routing};

@@ -10,7 +10,7 @@ use super::{Returning, bind_returning};
 use crate::bind::Binder;
 use crate::expression::{Environment, Expr, Source};
 use crate::heap_size::heap_size;
-use crate::plan::{Routing, Step, explain_steps};
+use crate::plan::{Routing, Step, Work, explain_steps};
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
@@ -50,7 +50,8 @@ impl Delete {
     }
 
     pub fn explain(&self) -> Vec<String> {
-        explain_steps(std::slice::from_ref(&self.step), &self.routing, true)
+        let work = if self.is_blind { Work::ChangesUnread } else { Work::Changes };
+        explain_steps(std::slice::from_ref(&self.step), &self.routing, work)
     }
 
     pub fn run(

@@ -14,7 +14,7 @@ use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, 
 use crate::bind::Binder;
 use crate::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::heap_size::heap_size;
-use crate::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, note_needs, plan_joins};
+use crate::plan::{Access, Routing, Step, Work, all_hold, conjuncts, explain_steps, find_rows, note_needs, plan_joins};
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
@@ -98,7 +98,8 @@ impl Update {
     }
 
     pub fn explain(&self) -> Vec<String> {
-        explain_steps(std::slice::from_ref(&self.step), &self.routing, true)
+        let work = if self.is_blind { Work::ChangesUnread } else { Work::Changes };
+        explain_steps(std::slice::from_ref(&self.step), &self.routing, work)
     }
 
     pub fn run(

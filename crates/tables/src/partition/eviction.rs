@@ -179,6 +179,11 @@ impl Partition {
         Ok(())
     }
 
+    /// Number of evicted rows that the transaction in progress has needed so far, each once.
+    pub fn wanted_rows(&self) -> usize {
+        self.tables().map(Table::wanted_rows).sum()
+    }
+
     /// The evicted rows that transactions have needed since the last call, of which up to 1024, and up to about 4 MiB
     /// or a 64th of the memory limit, are to be [fetched](WantedRow::fetch) and [brought
     /// back](Partition::bring_back_fetched) first.

@@ -34,8 +34,8 @@ mod recency;
 mod reshape;
 mod verify;
 
-use eviction::EarlierLayout;
 pub use eviction::{BlockLayouts, EvictedRows, Search};
+use eviction::{EarlierLayout, Wanted};
 use recency::Recency;
 pub(super) use reshape::widen;
 
@@ -94,7 +94,7 @@ pub struct Table {
     /// Of these, those that a transaction has needed.
     needed_total: u64,
     /// Those of them that transactions have needed.
-    wanted: Mutex<Vec<TupleId>>,
+    wanted: Mutex<Wanted>,
     /// Layouts of those that were evicted before columns were added.
     earlier: Vec<EarlierLayout>,
     /// Rows that stay in memory until a transaction is over: it has needed or changed them.

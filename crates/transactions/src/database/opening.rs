@@ -26,7 +26,7 @@ pub struct Opening {
     pub(super) settings: Settings,
     pub(super) lock: Box<dyn DirectoryLock>,
     pub(super) plan: Plan,
-    /// What was measured of the disk, to be kept if the database is not read-only.
+    /// What [`Opening::finish`] has measured of the disk, to be kept if the database is not read-only.
     pub(super) measured: Option<Device>,
     /// Procedures taken out of the settings.
     pub(super) procedures: Arc<Vec<Arc<Registration>>>,
@@ -51,9 +51,8 @@ impl Opening {
         let lock = disk.lock()?;
         let plan = Plan::make(&*disk)?;
         plan.check()?;
-        let measured = settings.adapt_to(&*disk, plan.wrong().is_none());
         let procedures = std::mem::take(&mut settings.procedures).into_iter().map(Arc::new).collect();
-        Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures), measured })
+        Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures), measured: None })
     }
 
     /// Executor partitions that the database has, or will have if it is new or will be repartitioned.
@@ -78,11 +77,13 @@ impl Opening {
         Self { plan: self.plan.with_interrupt(interrupt), ..self }
     }
 
-    /// Opens the database and reports progress.
+    /// Opens the database and reports progress. Measures the disk first if nobody has, which takes a fraction of a
+    /// second; [`Opening::new`] does not wait for that.
     ///
     /// # Errors
     /// As [`RowEngine::open`].
-    pub fn finish(self, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
+    pub fn finish(mut self, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
+        self.measured = self.settings.adapt_to(&*self.disk, self.plan.wrong().is_none());
         RowEngine::opened(self.repartitioned(progress)?, progress)
     }
 }

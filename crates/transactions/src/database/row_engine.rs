@@ -105,7 +105,7 @@ impl RowEngine {
     /// Reads the state and starts the threads.
     pub(super) fn opened(opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
         let Opening { disk, settings, lock, plan, procedures, measured } = opening;
-        let restarts_max = settings.restarts_max();
+        let waits_max = settings.waits_max();
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
         let Settings { results_bytes_max, idle_timeout, statement_timeout, query_rows_max, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
@@ -184,7 +184,7 @@ impl RowEngine {
             idle_max: idle_timeout,
             first_transaction: TransactionId(recovered.transaction.0 + 1),
             seed: random.next(),
-            restarts_max,
+            waits_max,
             // Time continues from the end of the log even if the clock was set back.
             clock: Box::new(move || Micros(clock().0.max(start.0))),
         };

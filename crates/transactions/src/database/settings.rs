@@ -16,7 +16,7 @@ use thermocline_types::Result;
 use super::block_writer::BlockWriterThread;
 use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
-use crate::engine::RESTARTS_MAX;
+use crate::engine::WAITS_MAX;
 
 /// Configuration of a database, and its inputs from outside.
 pub struct Settings {
@@ -101,10 +101,10 @@ impl Settings {
     }
 
     /// Times that a transaction is undone for evicted rows before it reads them where it runs.
-    pub(super) fn restarts_max(&self) -> u32 {
+    pub(super) fn waits_max(&self) -> u32 {
         match self.eviction.and_then(|blocks| blocks.fetching) {
             Some(Fetching::Blocking) => 0,
-            Some(Fetching::Asynchronous) | None => RESTARTS_MAX,
+            Some(Fetching::Asynchronous) | None => WAITS_MAX,
         }
     }
 }

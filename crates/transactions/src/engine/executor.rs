@@ -12,6 +12,7 @@ use thermocline_tables::schema::Change;
 use thermocline_tables::table::{Budget, Charge, HeapSize, Working, out_of_memory};
 use thermocline_types::{Error, Result, Value};
 
+use super::holds::EvictionHolds;
 use super::mailbox::reply_bytes;
 use super::program::Program;
 
@@ -78,17 +79,17 @@ impl Executor {
 
     /// Runs a transaction over this partition alone.
     pub fn run<P: Program + ?Sized>(&mut self, program: &P, arguments: &[Value], timestamp: Micros) -> Ran<P::Outcome> {
-        self.run_interruptible(program, arguments, timestamp, (None, false), None)
+        self.run_interruptible(program, arguments, timestamp, (None, false, None), None)
     }
 
     /// [`Executor::run`] with an interrupt, and with a charge for the result. It may end as [`Ran::Evicted`] if it
-    /// `waits` elsewhere for evicted rows; otherwise they are read here.
+    /// `may_wait` elsewhere for evicted rows; otherwise they are read here, and that is noted.
     pub(super) fn run_interruptible<P: Program + ?Sized>(
         &mut self,
         program: &P,
         arguments: &[Value],
         timestamp: Micros,
-        (interrupt, waits): (Option<&Arc<Interrupt>>, bool),
+        (interrupt, may_wait, holds): (Option<&Arc<Interrupt>>, bool, Option<&EvictionHolds>),
         results: Option<&mut Charge>,
     ) -> Ran<P::Outcome> {
         if let Some(Err(stopped)) = interrupt.map(|interrupt| interrupt.start()) {
@@ -98,7 +99,7 @@ impl Executor {
         let Some(member) = &mut self.member else {
             return Ran::Broken(Error::internal("a transaction on a partition that another one has"));
         };
-        let call = Call { head, program, arguments, interrupt, waits };
+        let call = Call { head, program, arguments, interrupt, may_wait, holds };
         run_all(std::slice::from_mut(member), call, &mut self.batch, results)
     }
 }
@@ -110,7 +111,9 @@ pub(super) struct Call<'a, P: ?Sized> {
     pub arguments: &'a [Value],
     pub interrupt: Option<&'a Arc<Interrupt>>,
     /// Whether it ends as [`Ran::Evicted`] where it needs evicted rows, which otherwise are read at once.
-    pub waits: bool,
+    pub may_wait: bool,
+    /// Where it is noted for how long such reads, and eviction, hold the partitions; `None` in replay.
+    pub holds: Option<&'a EvictionHolds>,
 }
 
 /// Runs a transaction over these partitions, keeps or undoes its changes, and appends its record to the batch. Charges
@@ -133,12 +136,12 @@ pub(super) fn run_all<P: Program + ?Sized>(
             Err(error) => Ran::Done(Err(error)),
         };
         match &ran {
-            Ran::Done(Err(Error::Evicted)) if call.waits => {
+            Ran::Done(Err(Error::Evicted)) if call.may_wait => {
                 members.iter_mut().for_each(|member| member.partition.unpin_for_now());
                 return Ran::Evicted;
             }
-            Ran::Done(Err(Error::Evicted)) => stopped = bring_back(members),
-            Ran::Done(Err(Error::OutOfMemory(_))) => match make_room(members) {
+            Ran::Done(Err(Error::Evicted)) => stopped = held(call.holds, members, bring_back),
+            Ran::Done(Err(Error::OutOfMemory(_))) => match held(call.holds, members, make_room) {
                 Ok(true) => stopped = Ok(()),
                 // Another partition has made room since it was refused.
                 Ok(false) if seen != evictions(members) && others < OTHERS_MAX => {
@@ -153,6 +156,14 @@ pub(super) fn run_all<P: Program + ?Sized>(
         if let Some(interrupt) = call.interrupt {
             stopped = stopped.and_then(|()| interrupt.check());
         }
+    }
+}
+
+/// Does something to partitions, and notes for how long that holds them.
+fn held<T>(holds: Option<&EvictionHolds>, members: &mut [Member], work: impl FnOnce(&mut [Member]) -> T) -> T {
+    match holds {
+        Some(holds) => holds.hold(members, work),
+        None => work(members),
     }
 }
 

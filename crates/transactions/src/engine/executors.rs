@@ -19,7 +19,7 @@ use super::executor::{Executor, Heads};
 use super::fetcher::Fetcher;
 use super::fetches::Fetches;
 use super::handle::Handle;
-use super::holds::{HoldTimes, Holds};
+use super::holds::{EvictionHolds, HoldTimes, Holds};
 use super::interactive::{Begin, Interactive};
 use super::lock_table::LockTable;
 use super::program::{Journal, Program};
@@ -41,8 +41,8 @@ pub struct Options {
     /// Seed of transactions' random numbers.
     pub seed: u64,
     /// Times that a transaction is undone for evicted rows before it reads them where it runs, as
-    /// [`RESTARTS_MAX`](super::RESTARTS_MAX); 0 to read them there at once.
-    pub restarts_max: u32,
+    /// [`WAITS_MAX`](super::WAITS_MAX); 0 to read them there at once.
+    pub waits_max: u32,
     /// The time.
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
 }
@@ -130,10 +130,10 @@ impl<P: Program + ?Sized> Executors<P> {
         self.shared.holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
     }
 
-    /// Times for which eviction, and bringing rows back that were read for waiting transactions, held a partition; reads for
-    /// which the partition waits itself are not in them.
+    /// Times for which eviction, and bringing rows back, held a partition, with reads for which the partition waits
+    /// itself.
     pub fn held_by_eviction(&self, partition: PartitionId) -> HoldTimes {
-        self.shared.eviction_holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
+        self.shared.eviction_holds.times(partition)
     }
 
     /// Handle for callers that are neither clients nor sessions.
@@ -203,14 +203,14 @@ pub fn assemble<P: Program + ?Sized>(
     if count == 0 || !in_order {
         return Err(Error::internal("the partitions of an engine are not all partitions in order"));
     }
-    let Options { queue_length, results_bytes_max, first_transaction, seed, restarts_max, clock: timestamps, .. } =
+    let Options { queue_length, results_bytes_max, first_transaction, seed, waits_max, clock: timestamps, .. } =
         options;
     let queues = members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
-    let holds = || members.iter().map(|_| Holds::default()).collect();
-    let (holds, eviction_holds) = (holds(), holds());
+    let holds = members.iter().map(|_| Holds::default()).collect();
     let locks = RwLock::new(LockTable::new(members.len()));
     let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
     let Tuning { clock, batch_items, part_bytes, build_rows } = tuning;
+    let eviction_holds = Arc::new(EvictionHolds::new(clock.clone(), members.len()));
     let shared = Arc::new(Shared {
         queues,
         fetches: Fetches::default(),
@@ -221,7 +221,7 @@ pub fn assemble<P: Program + ?Sized>(
         results_bytes_max,
         part_bytes,
         build_rows,
-        restarts_max,
+        waits_max,
         broken,
         restarts,
         holds,

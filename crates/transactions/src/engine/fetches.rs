@@ -13,13 +13,13 @@ use super::program::Program;
 use super::request::Request;
 
 /// Times that a transaction is undone for evicted rows before it reads them where it runs, unless reads block anyway.
-pub const RESTARTS_MAX: u32 = 8;
+pub const WAITS_MAX: u32 = 8;
 
-/// Number of the next run of a transaction that waits for rows. One that needs more of them than may come back while it
-/// waits may find them by a scan of its table, which every further run would repeat: the next run reads the rest where
+/// Number of waits of a transaction that waits for rows once more. One that needs more of them than may come back while
+/// it waits may find them by a scan of its table, which every further run would repeat: the next run reads the rest where
 /// it runs.
-pub const fn next_restart(restarts: u32, are_all: bool) -> u32 {
-    if are_all { restarts + 1 } else { RESTARTS_MAX }
+pub const fn next_wait(waits: u32, are_all: bool) -> u32 {
+    if are_all { waits + 1 } else { WAITS_MAX }
 }
 
 /// Evicted rows to be read for a transaction that waits for them.
@@ -48,16 +48,16 @@ pub struct Fetched<P: Program + ?Sized> {
 /// A transaction that was undone because it needs evicted rows.
 pub struct Waiting<P: Program + ?Sized> {
     pub request: Request<P>,
-    /// Times that it has been undone.
-    pub restarts: u32,
+    /// Times that it has been undone for evicted rows.
+    pub waits: u32,
     /// Rows that are read for it before it runs, after those that are being read now.
     pub rest: Vec<(PartitionId, Vec<WantedId>)>,
 }
 
 impl<P: Program + ?Sized> Waiting<P> {
     /// A transaction that waits for no rows but those that are being read.
-    pub const fn new(request: Request<P>, restarts: u32) -> Self {
-        Self { request, restarts, rest: Vec::new() }
+    pub const fn new(request: Request<P>, waits: u32) -> Self {
+        Self { request, waits, rest: Vec::new() }
     }
 }
 

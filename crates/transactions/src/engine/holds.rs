@@ -3,6 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use thermocline_machine::Clock;
+use thermocline_machine::ids::{Micros, PartitionId};
+use thermocline_tables::partition::Member;
+
 /// Times for which transactions held one partition, so that nothing else ran there.
 ///
 /// Counts, in microseconds, statements and calls of sessions; visits, such as steps of a snapshot or a query; and work
@@ -72,6 +76,46 @@ impl Holds {
         let longest = Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed));
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         HoldTimes { longest, long: self.long.load(Ordering::Relaxed), counts }
+    }
+}
+
+/// Times for which eviction, and rows that come back from blocks, held each partition: also within a transaction that
+/// reads them where it runs, or that finds no memory.
+#[derive(Debug)]
+pub struct EvictionHolds {
+    clock: Clock,
+    /// By number.
+    partitions: Vec<Holds>,
+}
+
+impl EvictionHolds {
+    /// Nothing yet, of so many partitions.
+    pub fn new(clock: Clock, partitions: usize) -> Self {
+        Self { clock, partitions: (0..partitions).map(|_| Holds::default()).collect() }
+    }
+
+    /// Does something to partitions that holds all of them meanwhile.
+    pub fn hold<T>(&self, members: &mut [Member], work: impl FnOnce(&mut [Member]) -> T) -> T {
+        let begun = self.clock.now();
+        let done = work(members);
+        for member in &*members {
+            self.add(member.partition.id(), begun);
+        }
+        done
+    }
+
+    /// Adds a hold of one partition since `begun`; returns its duration.
+    pub fn add(&self, partition: PartitionId, begun: Micros) -> Duration {
+        let held = self.clock.since(begun);
+        if let Some(holds) = self.partitions.get(usize::from(partition.0)) {
+            holds.add(held);
+        }
+        held
+    }
+
+    /// Statistics of a partition so far.
+    pub fn times(&self, partition: PartitionId) -> HoldTimes {
+        self.partitions.get(usize::from(partition.0)).map(Holds::times).unwrap_or_default()
     }
 }
 

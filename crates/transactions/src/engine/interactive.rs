@@ -199,8 +199,10 @@ impl<P: Program + ?Sized> Interactive<P> {
             }
             Ok(Err(error @ (Error::Evicted | Error::OutOfMemory(_)))) => {
                 let again = self.undo_to(&marks).and_then(|()| match &error {
-                    Error::Evicted => executor::bring_back(&mut self.members).map(|()| true),
-                    _ => executor::make_room_beside(&mut self.members),
+                    Error::Evicted => {
+                        self.shared.eviction_holds.hold(&mut self.members, executor::bring_back).map(|()| true)
+                    }
+                    _ => self.shared.eviction_holds.hold(&mut self.members, executor::make_room_beside),
                 });
                 // Other partitions may have room, once it has them as well.
                 let again = match again {

@@ -50,7 +50,7 @@ pub use exclusive::Exclusive;
 pub use executor::{Executor, Heads, Ran};
 pub use executors::{Executors, Options, Tuning, assemble};
 pub use fetcher::Fetcher;
-pub use fetches::RESTARTS_MAX;
+pub use fetches::WAITS_MAX;
 pub(crate) use filling::Filling;
 pub use handle::Handle;
 pub(crate) use handle::{Made, built_for};

@@ -35,12 +35,12 @@ impl<P: Program + ?Sized> Shared<P> {
         // It is refused with a specific reason, so the ticket must survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let (inner, refusal) = (Arc::clone(&ticket), full.clone());
-        let (shared, over) = (Arc::downgrade(self), partitions.to_vec());
+        let (shared, over, holds) = (Arc::downgrade(self), partitions.to_vec(), Arc::clone(&self.eviction_holds));
         let evictions = self.queues.first().map(|queue| queue.budget().evictions());
         let job: Job<P::Outcome> = Box::new(move |members, _, _, _| {
             let Some(ticket) = inner.lock().take() else { return Ok(None) };
             let stopped = interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check());
-            let answer = match stopped.and_then(|()| executor::make_room(members)) {
+            let answer = match stopped.and_then(|()| holds.hold(members, executor::make_room)) {
                 Ok(made) if made || evictions != budget_of(members).map(|budget| budget.evictions()) => {
                     // A partition has made room, here or before this one's turn.
                     match shared.upgrade() {

@@ -14,8 +14,8 @@ use thermocline_types::{Class, Error, Result};
 
 use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Call, Ran, budget_of};
-use super::fetches::{Fetched, Fetches, Reading, Waiting, next_restart};
-use super::holds::Holds;
+use super::fetches::{Fetched, Fetches, Reading, Waiting, next_wait};
+use super::holds::{EvictionHolds, Holds};
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped};
 use super::program::{Journal, Program};
@@ -94,7 +94,7 @@ pub struct Shared<P: Program + ?Sized> {
     /// Rows that one step of CREATE INDEX or ADD COLUMN processes.
     pub build_rows: u32,
     /// Times that a transaction is undone for evicted rows before it reads them where it runs.
-    pub restarts_max: u32,
+    pub waits_max: u32,
     /// Why the engine has stopped.
     pub broken: Stopped,
     /// Number of transactions and statements that ran again because they needed a partition that they did not have.
@@ -104,7 +104,7 @@ pub struct Shared<P: Program + ?Sized> {
     /// Bytes of tables when no partition had memory to give back: none is asked while they have not changed.
     pub no_room_at: AtomicU64,
     /// For how long eviction and returning rows held each partition.
-    pub eviction_holds: Vec<Holds>,
+    pub eviction_holds: Arc<EvictionHolds>,
     /// Ownership of partitions by sessions' transactions. Locked before queues and rendezvous.
     pub locks: RwLock<LockTable<Entrant<P::Outcome>>>,
     /// Maximum requests for one partition that wait for owners of partitions.
@@ -259,8 +259,8 @@ impl<P: Program + ?Sized> Shared<P> {
         self.enter(partitions, entrant, admission != Admission::New).then_some(rendezvous)
     }
 
-    /// Restarts a request over the partitions it had and those it wants, or over all if it names none or keeps asking.
-    /// It holds nothing meanwhile, so it blocks nobody.
+    /// Runs a request again over the partitions it had and those it wants, or over all if it names none or keeps
+    /// asking. It holds nothing meanwhile, so it blocks nobody.
     pub fn request_again(self: &Arc<Self>, request: Request<P>, had: &[Member], wanted: &[u32]) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         let had = had.iter().map(|member| u32::from(member.partition.id().0));
@@ -280,7 +280,7 @@ impl<P: Program + ?Sized> Shared<P> {
     pub fn request_over_fetched(
         self: &Arc<Self>,
         partitions: &[u32],
-        Waiting { request, restarts, rest }: Waiting<P>,
+        Waiting { request, waits, rest }: Waiting<P>,
         mut fetched: Vec<(PartitionId, Vec<FetchedRow>)>,
     ) {
         let rows_bytes: usize = fetched.iter().flat_map(|(_, rows)| rows).map(FetchedRow::bytes).sum();
@@ -291,15 +291,19 @@ impl<P: Program + ?Sized> Shared<P> {
         let inner = Arc::clone(&ticket);
         // The queues belong to the engine, and would keep it alive for ever.
         let (shared, clock, over) = (Arc::downgrade(self), self.clock.clone(), partitions.to_vec());
-        let restarts_max = self.restarts_max;
+        let (waits_max, holds) = (self.waits_max, Arc::clone(&self.eviction_holds));
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
+            let (begun, has_waited) = (clock.now(), !fetched.is_empty());
             let back = fetched.drain(..).try_for_each(|(id, rows)| {
                 let of = members.iter_mut().find(|member| member.partition.id() == id);
                 of.map_or(Ok(()), |member| member.partition.bring_back_fetched(rows))
             });
+            for member in members.iter().filter(|_| has_waited) {
+                holds.add(member.partition.id(), begun);
+            }
             if let Err(error) = back {
                 members.iter_mut().for_each(|member| member.partition.unpin());
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(error))));
@@ -314,7 +318,7 @@ impl<P: Program + ?Sized> Shared<P> {
                 return match next {
                     Ok(next) => {
                         let request = Request { program, arguments, ticket, interrupt };
-                        shared.fetch_over(over, next.into_iter().flatten().collect(), request, restarts);
+                        shared.fetch_over(over, next.into_iter().flatten().collect(), request, waits);
                         Ok(None)
                     }
                     Err(error) => Ok(ticket.answer(Err(error))),
@@ -322,8 +326,15 @@ impl<P: Program + ?Sized> Shared<P> {
             }
             let begun = clock.now();
             let (of_call, given) = (&*program, &*arguments);
-            let waits = restarts < restarts_max;
-            let call = Call { head, program: of_call, arguments: given, interrupt: interrupt.as_ref(), waits };
+            let may_wait = waits < waits_max;
+            let call = Call {
+                head,
+                program: of_call,
+                arguments: given,
+                interrupt: interrupt.as_ref(),
+                may_wait,
+                holds: Some(&holds),
+            };
             let ran = executor::run_all(members, call, batch, Some(results));
             if let Some(interrupt) = &interrupt {
                 interrupt.add_held(clock.since(begun));
@@ -361,7 +372,7 @@ impl<P: Program + ?Sized> Shared<P> {
                             let request = Request { program, arguments, ticket, interrupt };
                             let wanted: Vec<(PartitionId, Wanted)> = wanted;
                             let are_all = wanted.iter().all(|(_, wanted)| wanted.are_all);
-                            shared.fetch_over(over, wanted, request, next_restart(restarts, are_all));
+                            shared.fetch_over(over, wanted, request, next_wait(waits, are_all));
                             Ok(None)
                         }
                         (Err(error), _) => Ok(ticket.answer(Err(error))),
@@ -377,7 +388,7 @@ impl<P: Program + ?Sized> Shared<P> {
             };
             Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
         });
-        let admission = if restarts > 0 { Admission::Again } else { Admission::New };
+        let admission = if waits > 0 { Admission::Again } else { Admission::New };
         if self.over(partitions, job, heap_bytes, admission).is_none()
             && let Some(ticket) = ticket.lock().take()
         {
@@ -391,7 +402,7 @@ impl<P: Program + ?Sized> Shared<P> {
         over: Vec<u32>,
         wanted: Vec<(PartitionId, Wanted)>,
         request: Request<P>,
-        restarts: u32,
+        waits: u32,
     ) {
         let (mut rows, mut left) = (Vec::with_capacity(wanted.len()), Vec::new());
         for (id, Wanted { rows: now, rest, .. }) in wanted {
@@ -400,7 +411,7 @@ impl<P: Program + ?Sized> Shared<P> {
                 left.push((id, rest));
             }
         }
-        self.fetch(Reading::Over(over, rows, Waiting { request, restarts, rest: left }));
+        self.fetch(Reading::Over(over, rows, Waiting { request, waits, rest: left }));
     }
 
     /// A batch for the effects of a session's transaction.

@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_restart};
+use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_wait};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -32,6 +32,9 @@ const COMPACT_ROWS_IDLE: usize = 256;
 const RELOCATE_EVERY: Duration = Duration::from_millis(10);
 /// Longest time that a partition spends on that while requests wait.
 const RELIEVE_MAX: Duration = Duration::from_millis(1);
+/// Transactions that need evicted rows whose reads begin together, if a batch of requests has so many: the first read
+/// wakes the disk's reader, which finds the others then. Few enough that the first does not wait for long.
+const FETCHES_MAX: usize = 16;
 /// How long partitions that have met stay together before requests for a single one have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
@@ -83,6 +86,8 @@ pub struct Worker<P: Program + ?Sized> {
     /// runs later requests.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
+    /// Rows to be read for transactions, which has not begun.
+    unread: Vec<Reading<P>>,
     /// Transactions that wait for rows which are read for others.
     followers: Followers<P>,
     /// When it looks next for sparse blocks.
@@ -172,6 +177,7 @@ impl<P: Program + ?Sized> Worker<P> {
             arrived: Micros(0),
             state: State::Take,
             batch_items,
+            unread: Vec::new(),
             followers: Followers::default(),
             relocate_at: Micros(0),
         }
@@ -226,9 +232,7 @@ impl<P: Program + ?Sized> Worker<P> {
             State::Take => return Ok(self.take()),
             State::Run => match self.held_up() {
                 // First the records and results of earlier requests.
-                Some(_) if !self.executor.batch.is_empty() || !self.replies.is_empty() => {
-                    self.state = State::Append(Next::Run);
-                }
+                Some(_) if self.has_more_to_hand_over() => self.state = State::Append(Next::Run),
                 Some(wait) => return Ok(Step::Wait(wait)),
                 None => match self.turn() {
                     Turn::Run(item) => self.run(item)?,
@@ -236,6 +240,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 },
             },
             State::Append(next) => {
+                self.begin_reads();
                 if !self.executor.batch.is_empty() {
                     match self.shared.journal.append(&mut self.executor.batch) {
                         Ok(Appended::At(sequence)) => self.last = sequence,
@@ -273,6 +278,24 @@ impl<P: Program + ?Sized> Worker<P> {
             State::Leave => return self.leave(),
         }
         Ok(Step::Go)
+    }
+
+    /// Whether something has to be handed over before this partition waits.
+    fn has_more_to_hand_over(&self) -> bool {
+        !self.executor.batch.is_empty() || !self.replies.is_empty() || !self.unread.is_empty()
+    }
+
+    /// Reads rows for a transaction, together with those of others.
+    fn read_later(&mut self, fetch: Fetch<P>) {
+        self.unread.push(Reading::Rows(fetch));
+        if self.unread.len() >= FETCHES_MAX {
+            self.begin_reads();
+        }
+    }
+
+    /// Begins the reads for transactions that wait.
+    fn begin_reads(&mut self) {
+        self.unread.drain(..).for_each(|reading| self.shared.fetch(reading));
     }
 
     fn take(&mut self) -> Step<Option<Member>> {
@@ -328,9 +351,7 @@ impl<P: Program + ?Sized> Worker<P> {
             let is_over = !partition.relieve(rows).unwrap_or(false);
             let held = clock.since(begun);
             if is_over || !partition.budget().is_short() || held >= RELIEVE_MAX {
-                if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
-                    holds.add(held);
-                }
+                self.shared.eviction_holds.add(self.id, begun);
                 return !is_over;
             }
         }
@@ -407,26 +428,24 @@ impl<P: Program + ?Sized> Worker<P> {
             }
             self.replies.extend(waiting.request.ticket.answer(Err(error)));
             // They may not need the row that could not be brought back.
-            return followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.restarts));
+            return followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.waits));
         }
-        if let Some(holds) = self.shared.eviction_holds.get(usize::from(self.id.0)) {
-            holds.add(self.shared.clock.since(begun));
-        }
+        self.shared.eviction_holds.add(self.id, begun);
         self.after_rows(waiting)?;
         followers.into_iter().try_for_each(|follower| self.after_rows(follower))
     }
 
     /// Runs a transaction whose rows are back, or reads more of them for it.
-    fn after_rows(&mut self, Waiting { request, restarts, rest }: Waiting<P>) -> Result<()> {
+    fn after_rows(&mut self, Waiting { request, waits, rest }: Waiting<P>) -> Result<()> {
         let (Some(member), Some((_, rest))) = (&mut self.executor.member, rest.first()) else {
-            return self.one(request, restarts);
+            return self.one(request, waits);
         };
         match member.partition.wanted_next(rest) {
-            Ok(Wanted { rows, .. }) if rows.is_empty() => self.one(request, restarts),
+            Ok(Wanted { rows, .. }) if rows.is_empty() => self.one(request, waits),
             Ok(Wanted { rows, rest, .. }) => {
                 let rest = if rest.is_empty() { Vec::new() } else { vec![(self.id, rest)] };
-                let waiting = Waiting { request, restarts, rest };
-                self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
+                let waiting = Waiting { request, waits, rest };
+                self.read_later(Fetch { partition: self.id, rows, waiting });
                 Ok(())
             }
             Err(error) => {
@@ -436,7 +455,7 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
-    fn one(&mut self, request: Request<P>, restarts: u32) -> Result<()> {
+    fn one(&mut self, request: Request<P>, waits: u32) -> Result<()> {
         let Request { program, arguments, ticket, interrupt } = request;
         if self.executor.member.is_none() {
             ticket.refuse(self.shared.refusal());
@@ -444,9 +463,9 @@ impl<P: Program + ?Sized> Worker<P> {
         }
         let results = Some(&mut self.results);
         let begun = interrupt.is_some().then(|| self.shared.clock.now());
-        let waits = restarts < self.shared.restarts_max;
-        let ran =
-            self.executor.run_interruptible(&*program, &arguments, self.now, (interrupt.as_ref(), waits), results);
+        let may_wait = waits < self.shared.waits_max;
+        let how = (interrupt.as_ref(), may_wait, Some(&*self.shared.eviction_holds));
+        let ran = self.executor.run_interruptible(&*program, &arguments, self.now, how, results);
         if let (Some(begun), Some(interrupt)) = (begun, &interrupt) {
             interrupt.add_held(self.held(begun));
         }
@@ -470,9 +489,9 @@ impl<P: Program + ?Sized> Worker<P> {
                     Ok(Wanted { rows, rest, are_all }) => {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
                         let rest = if rest.is_empty() { Vec::new() } else { vec![(self.id, rest)] };
-                        let waiting = Waiting { request, restarts: next_restart(restarts, are_all), rest };
+                        let waiting = Waiting { request, waits: next_wait(waits, are_all), rest };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
-                            self.shared.fetch(Reading::Rows(Fetch { partition: self.id, rows, waiting }));
+                            self.read_later(Fetch { partition: self.id, rows, waiting });
                         }
                     }
                     Err(error) => self.replies.extend(request.ticket.answer(Err(error))),

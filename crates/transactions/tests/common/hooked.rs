@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thermocline_transactions::disk::{AppendFile, DirectoryLock, Disk, ReadFile, SimulatedDisk};
+use thermocline_transactions::disk::{AppendFile, Device, DirectoryLock, Disk, ReadFile, SimulatedDisk};
 use thermocline_transactions::{Error, Result};
 
 /// An operation on a file, or on the directory, which has no name.
@@ -18,6 +18,8 @@ pub enum Operation {
     Sync,
     Remove,
     Read,
+    /// Of the device.
+    Measure,
 }
 
 type Hook = dyn Fn(Operation, &str) -> Result<()> + Send + Sync;
@@ -105,6 +107,11 @@ impl Disk for Hooked {
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
         let file = self.disk.open(name)?;
         Ok(Box::new(HookedFile { file, name: name.to_owned(), hook: Arc::clone(&self.hook) }))
+    }
+
+    fn measure(&self) -> Result<Option<Device>> {
+        (self.hook)(Operation::Measure, "")?;
+        self.disk.measure()
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

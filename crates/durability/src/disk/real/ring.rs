@@ -3,8 +3,11 @@
 //! ```text
 //!  DirectRead::start_read --> queue --> thread: begins what fits, waits for one or more,
 //!                               |       calls what follows each
-//!                               +-- pipe: wakes it, if it waits for the kernel
+//!                               +-- pipe: wakes it, if it waits for the kernel and does not look soon anyway
 //! ```
+//!
+//! To wake a thread costs its waker more than the rest of a read. So while reads are in progress, others that come wait
+//! for the first of these to be over, or for [`LINGER`], and begin together then.
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use thermocline_machine::caught;
@@ -31,6 +35,10 @@ const DEPTH: u32 = 64;
 
 /// Memory that is kept for the next read of a size.
 const KEPT_BYTES: usize = 16 << 10;
+
+/// Longest time that a read waits for another one in progress before it begins: about the time of a read of a fast
+/// device.
+const LINGER: Duration = Duration::from_micros(100);
 
 /// A read of a file, and what follows it.
 pub struct Read {
@@ -53,7 +61,8 @@ impl fmt::Debug for Ring {
 
 struct Queue {
     state: Mutex<State>,
-    /// Whether the thread waits for the kernel, and does not see what is added. Set under the state's lock.
+    /// Whether the thread waits for the kernel without a limit, and does not see what is added. Set under the state's
+    /// lock.
     sleeps: AtomicBool,
     /// Whether the kernel has refused the ring: the thread reads one after the other.
     is_broken: AtomicBool,
@@ -80,7 +89,15 @@ impl Ring {
         thread::Builder::new().name("reader".to_owned()).spawn(move || match Uring::new(DEPTH) {
             Ok(uring) => {
                 let _gone = started.send(Ok(()));
-                Driver { uring, queue: of_thread, woken: Arc::new(woken), is_armed: false, kept: Vec::new() }.run();
+                Driver {
+                    uring,
+                    queue: of_thread,
+                    woken: Arc::new(woken),
+                    is_armed: false,
+                    has_lingered: false,
+                    kept: Vec::new(),
+                }
+                .run();
             }
             Err(error) => drop(started.send(Err(error))),
         })?;
@@ -147,6 +164,8 @@ struct Driver {
     woken: Arc<PipeReader>,
     /// Whether the ring reads the pipe.
     is_armed: bool,
+    /// Whether the last wait ended without a completion: nothing comes soon.
+    has_lingered: bool,
     /// Memory for the next reads.
     kept: Vec<Aligned>,
 }
@@ -159,19 +178,23 @@ impl Driver {
             let mut state = self.queue.state.lock();
             let room = self.uring.room().min(state.reads.len());
             taken.extend(state.reads.drain(..room));
-            // What is left goes on when a read is over.
-            self.queue.sleeps.store(state.reads.is_empty(), Ordering::SeqCst);
+            let reads = taken.len() + self.uring.in_flight() - usize::from(self.is_armed);
+            let may_linger = reads > 0 && (!taken.is_empty() || !self.has_lingered) && self.uring.has_timeouts();
+            // It looks again when a read is over, for those that are left as well, or after a while.
+            self.queue.sleeps.store(state.reads.is_empty() && !may_linger, Ordering::SeqCst);
             let is_closed = state.is_closed;
             drop(state);
             if is_closed && taken.is_empty() && self.uring.in_flight() == usize::from(self.is_armed) {
                 return;
             }
             taken.drain(..).for_each(|read| self.begin(read));
-            if self.uring.wait().is_err() {
+            if self.uring.wait(may_linger.then_some(LINGER)).is_err() {
                 return self.go_on_without();
             }
             self.queue.sleeps.store(false, Ordering::SeqCst);
+            self.has_lingered = true;
             while let Some(Completed { tag, memory, read }) = self.uring.next() {
+                self.has_lingered = false;
                 match tag {
                     Tag::Wake(_) => self.is_armed = false,
                     Tag::Read(of) => self.finish(of, memory, read),

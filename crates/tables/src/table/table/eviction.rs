@@ -24,6 +24,22 @@ const AHEAD_ROWS: usize = 4096;
 /// Bytes of a row in its block up to which further columns of as many bytes always fit.
 const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 
+/// Evicted rows that a transaction has needed.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// Each once, in the order in which they were needed.
+    ids: Vec<TupleId>,
+    known: BTreeSet<TupleId>,
+}
+
+impl Wanted {
+    fn add(&mut self, id: TupleId) {
+        if self.ids.len() < WANTED_MAX && self.known.insert(id) {
+            self.ids.push(id);
+        }
+    }
+}
+
 /// Layout of rows that were evicted before columns were added.
 #[derive(Debug, Clone)]
 pub(super) struct EarlierLayout {
@@ -93,16 +109,19 @@ impl Table {
     /// Notes that a transaction needs an evicted row, and ends it.
     #[cold]
     pub(super) fn want(&self, id: TupleId) -> Error {
-        let mut wanted = self.wanted.lock();
-        if wanted.len() < WANTED_MAX {
-            wanted.push(id);
-        }
+        self.wanted.lock().add(id);
         Error::Evicted
     }
 
-    /// The evicted rows that transactions have needed since the last call.
+    /// The evicted rows that transactions have needed since the last call, each once, in the order in which they were
+    /// needed.
     pub(crate) fn take_wanted(&mut self) -> Vec<TupleId> {
-        std::mem::take(self.wanted.get_mut())
+        std::mem::take(self.wanted.get_mut()).ids
+    }
+
+    /// Number of evicted rows that the transaction in progress has needed so far.
+    pub(crate) fn wanted_rows(&self) -> usize {
+        self.wanted.lock().ids.len()
     }
 
     /// Gives a row to `each`, wherever it is: it stays there, and does not count as read.

@@ -1,4 +1,5 @@
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -67,6 +68,35 @@ fn an_error_is_one_of_its_read() {
     assert!(ring.works());
 }
 
+/// Also where the thread looks for others only when the one in progress is over, or after a while.
+#[test]
+fn a_read_is_held_up_by_no_other_for_long() {
+    let Some(ring) = ring() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, pages(1)).unwrap();
+    let (unwritten, mut writer) = io::pipe().unwrap();
+    let unwritten = Arc::new(RealFile::new(File::from(OwnedFd::from(unwritten)), path.clone()));
+    let (sender, receiver) = mpsc::channel();
+    let push = |file, length, number: u32| {
+        let sender = sender.clone();
+        let done = move |read: Result<&[u8]>| sender.send((number, read.unwrap().len())).unwrap();
+        ring.push(Read { file, offset: 0, length, done: Box::new(done) });
+    };
+    push(unwritten, 64, 0);
+    for number in 1..=60 {
+        // At once, and after the thread has stopped looking.
+        if number % 20 == 0 {
+            thread::sleep(20 * LINGER);
+        }
+        push(opened(&path), 4096, number);
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((number, 4096)));
+    }
+    writer.write_all(&[7; 64]).unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((0, 64)));
+    assert!(ring.works());
+}
+
 #[test]
 fn a_ring_ends_after_its_reads_and_outlives_panics() {
     let Some(ring) = ring() else { return };
@@ -94,7 +124,8 @@ fn reads_of_a_ring_that_broke_are_done_without_it() {
     let (woken, wake) = io::pipe().unwrap();
     let queue = Arc::new(Queue::new(wake));
     let ring = Ring { queue: Arc::clone(&queue) };
-    let mut driver = Driver { uring, queue, woken: Arc::new(woken), is_armed: false, kept: Vec::new() };
+    let mut driver =
+        Driver { uring, queue, woken: Arc::new(woken), is_armed: false, has_lingered: false, kept: Vec::new() };
     let (sender, receiver) = mpsc::channel();
     let read = |page: u64| {
         let sender = sender.clone();

@@ -16,6 +16,7 @@
 use std::io::{self, ErrorKind};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use io_uring::{IoUring, Probe, opcode, types};
 
@@ -93,13 +94,24 @@ impl<T: AsFd> Uring<T> {
         }
     }
 
-    /// Submits reads that were begun, and waits until one is over.
+    /// Whether [`wait`](Self::wait) can be limited.
+    pub fn has_timeouts(&self) -> bool {
+        self.ring.params().is_feature_ext_arg()
+    }
+
+    /// Submits reads that were begun, and waits until one is over, or for at most this long if it
+    /// [can](Self::has_timeouts); `None` for no limit.
     ///
     /// # Errors
     /// If the kernel refuses it for good.
-    pub fn wait(&mut self) -> io::Result<()> {
-        match self.ring.submit_and_wait(1) {
+    pub fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let waited = match most.map(types::Timespec::from) {
+            Some(most) => self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&most)),
+            None => self.ring.submit_and_wait(1),
+        };
+        match waited {
             Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
             // Completions have to be taken first, or memory is short; what was not submitted is next time.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => Ok(()),
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
