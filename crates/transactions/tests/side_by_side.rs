@@ -160,9 +160,10 @@ fn a_replay_reads_rows_of_many_records_side_by_side() {
     run(&mut session, &format!("CREATE PROCEDURE p(a BIGINT) LANGUAGE sql AS $$ {body} $$"), &[]);
     let mut changed = 0;
     for k in (0..30_000).step_by(29) {
-        match k % 3 {
+        match k % 4 {
             0 => run(&mut session, "UPDATE t SET v = v || '!' WHERE k = $1", &[Value::Int(k)]),
             1 => run(&mut session, "UPDATE t SET v = v || '!?' WHERE k = $1", &[Value::Int(k)]),
+            2 => run(&mut session, "CALL p($1)", &[Value::Int(k)]),
             _ => {
                 run(&mut session, "BEGIN", &[]);
                 run(&mut session, "UPDATE t SET v = v || '!' WHERE k = $1", &[Value::Int(k)]);
@@ -178,7 +179,7 @@ fn a_replay_reads_rows_of_many_records_side_by_side() {
     let database = disk.open(settings());
     let (all, alone, most) = (disk.reads.all(), disk.reads.alone(), disk.reads.most());
     assert!(database.read_only().is_none());
-    assert!(all > 500, "{all}");
+    assert!(all > 200, "{all}");
     assert!(most > 4 && alone * 4 < changed, "{most} at once, {alone} of {changed} alone");
     assert_eq!(bytes(&mut database.session()), expected);
 }
@@ -212,11 +213,11 @@ fn many_rows_of_a_statement_are_read_while_others_run() {
     let disk = Counting::new();
     let database = filled(&disk);
     let mut session = database.session();
-    let update = "UPDATE t SET v = v || '!' WHERE g = 3 OR g = 53 OR g = 77 OR g = 90";
-    assert_eq!(run(&mut session, update, &[]).affected as i64, ROWS / 25);
+    let update = "UPDATE t SET v = v || '!' WHERE g % 12 = 3";
+    assert_eq!(run(&mut session, update, &[]).affected as i64, ROWS / 100 * 9);
     let waits: Vec<_> = session.statistics().unwrap().partitions.iter().map(|of| of.waits).collect();
-    assert!(waits.iter().all(|waits| waits.blocking_total == 0 && waits.rows_total > 400), "{waits:?}");
-    assert_eq!(bytes(&mut session), ROWS * 1000 + ROWS / 25);
+    assert!(waits.iter().all(|waits| waits.blocking_total == 0 && waits.rows_total > 500), "{waits:?}");
+    assert_eq!(bytes(&mut session), ROWS * 1000 + ROWS / 100 * 9);
     assert_eq!(run(&mut session, "DELETE FROM t WHERE g = 4", &[]).affected as i64, ROWS / 100);
     // In a session's transaction they are read where it runs, side by side.
     run(&mut session, "BEGIN", &[]);
