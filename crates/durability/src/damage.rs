@@ -116,11 +116,11 @@ impl Content {
 
     /// The blocks that are damaged and the rows that cannot be read, of a file that is there.
     fn damage(&self, disk: &dyn Disk, manifest: &Manifest, segment: Segment) -> Result<String> {
-        let (schema, name) = (schema(disk, manifest), segment.file_name());
-        let file: Arc<dyn ReadFile> = Arc::from(disk.open(&name)?);
+        let schema = schema(disk, manifest);
+        let file: Arc<dyn ReadFile> = Arc::from(disk.open(&segment.file_name())?);
         let mut damaged = Vec::new();
         for entry in self.blocks.values() {
-            match read_block(&file, &name, entry) {
+            match read_block(&file, segment, entry) {
                 Err(Error::Corrupt(_)) => damaged.push(*entry),
                 read => drop(read?),
             }
@@ -135,7 +135,7 @@ impl Content {
             let table = table_text(&schema, entry.table);
             let mut lost = Vec::new();
             for row in self.rows_of(entry.block) {
-                match check_row(&file, &name, entry, *row) {
+                match check_row(&file, segment, entry, *row) {
                     Err(Error::Corrupt(_)) => lost.push(row.0),
                     read => read?,
                 }

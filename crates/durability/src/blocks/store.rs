@@ -662,13 +662,13 @@ pub(crate) fn read_block(file: &Arc<dyn ReadFile>, segment: files::Segment, entr
 /// An error unless a row of a block that an earlier process has written can be read.
 pub(crate) fn check_row(
     file: &Arc<dyn ReadFile>,
-    name: &str,
+    segment: files::Segment,
     entry: &BlockEntry,
     (tuple, offset): (TupleId, u32),
 ) -> Result<()> {
     let (block, file) = (Block::of_entry(entry, 0), Arc::clone(file));
     let traffic = Arc::default();
-    let opened = OpenedBlock { number: entry.block, block, file, pending: None, name: name.to_owned(), traffic };
+    let opened = OpenedBlock { number: entry.block, block, file, pending: None, segment, traffic };
     opened.read_row(offset, tuple, &mut Vec::new(), |_| Ok(()))
 }
 
