@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use futures::TryStreamExt;
-use thermocline_database::{Error, Headings, QueryResult, Session, Statement, Streams};
+use thermocline_database::{Error, Headings, Session, Statement, Streams, Variables};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use super::Failure;
 use super::interrupt::Interrupt;
-use super::output::{self, Format, ROWS_AT_ONCE};
+use super::output::{self, Format, ROWS_AT_ONCE, Sink};
 use super::progress::ProgressLine;
 
 /// Longest wait for a cancelled query to end; it ends anyway.
@@ -52,20 +52,56 @@ pub struct Runner {
     pub interrupt: Interrupt,
     /// Whether no script is read from standard input, so that COPY may read it.
     pub is_stdin_free: bool,
+    /// Whether a table has a line for each value.
+    pub expanded: Expanded,
+    /// Destination of rows.
+    pub sink: Sink,
+    /// Variables that statements refer to.
+    pub variables: Variables,
+    /// The last statement; `None` before the first.
+    pub last: Option<Statement>,
+}
+
+/// When a table has a line for each value, instead of one for each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expanded {
+    /// Never.
+    #[default]
+    Off,
+    /// Always.
+    On,
+    /// If a row is wider than the terminal.
+    Auto,
 }
 
 impl Runner {
+    /// A runner of a session's statements.
+    pub fn new(session: Session, format: Format, interrupt: Interrupt, is_stdin_free: bool) -> Self {
+        Self {
+            session,
+            format,
+            timing: true,
+            interrupt,
+            is_stdin_free,
+            expanded: Expanded::default(),
+            sink: Sink::default(),
+            variables: Variables::default(),
+            last: None,
+        }
+    }
+
     /// Runs `statement` and writes its rows.
     ///
     /// # Errors
     /// The statement's error; [`Failure::Interrupted`] after Ctrl-C.
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
+        self.last = Some(statement.clone());
         let Counts { rows, affected, was_late } = match self.format {
             Format::Table => self.run_table(statement).await?,
             Format::Csv | Format::Json => self.run_streaming(statement).await?,
         };
-        output::flush()?;
+        self.sink.flush()?;
         Ok(Finished { rows, affected, time: started.elapsed(), was_late })
     }
 
@@ -73,7 +109,7 @@ impl Runner {
     fn streams(&self, statement: &Statement) -> Streams {
         Streams {
             input: (self.is_stdin_free && statement.reads_input()).then(|| Box::new(std::io::stdin()) as _),
-            output: statement.writes_output().then(|| Box::new(std::io::stdout()) as _),
+            output: statement.writes_output().then(|| self.sink.writer()),
         }
     }
 
@@ -96,7 +132,9 @@ impl Runner {
             Ok(Some(result)) => {
                 let result = result.map_err(|error| panicked(&error))?;
                 let result = result.map_err(|error| failed(error, canceled))?;
-                self.print_table(&result, &headings)?;
+                if result.has_rows {
+                    self.print_rows(&headings.of_schema(&result.schema), &result.batches)?;
+                }
                 let rows = result.has_rows.then_some(result.rows() as u64);
                 Ok(Counts { rows, affected: result.affected, was_late: canceled })
             }
@@ -108,25 +146,67 @@ impl Runner {
         }
     }
 
-    fn print_table(&self, result: &QueryResult, headings: &Headings) -> Result<(), Failure> {
-        if !result.has_rows {
-            return Ok(());
-        }
-        let layout = output::table::Layout::new(&headings.of_schema(&result.schema), &result.batches)?;
+    /// Writes rows that are all there.
+    ///
+    /// # Errors
+    /// If a value has no text, output fails, or Ctrl-C is pressed.
+    pub fn print_rows(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<(), Failure> {
         let mut text = String::new();
-        layout.header(&mut text);
-        output::print(text.as_bytes())?;
-        for batch in &result.batches {
+        let layout = match self.format {
+            Format::Table => Some(output::table::Layout::new(schema, batches)?),
+            Format::Csv => {
+                output::csv::header(schema, &mut text);
+                None
+            }
+            Format::Json => None,
+        };
+        let is_expanded = self.expanded == Expanded::On;
+        if let Some(layout) = layout.as_ref().filter(|_| !is_expanded) {
+            layout.header(&mut text);
+        }
+        self.sink.print(text.as_bytes())?;
+        let mut number = 1;
+        for batch in batches {
             for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 if self.interrupt.pressed() {
                     return Err(Failure::Interrupted);
                 }
                 text.clear();
-                layout.rows(batch, start, &mut text)?;
-                output::print(text.as_bytes())?;
+                match &layout {
+                    Some(layout) if is_expanded => {
+                        output::expanded::records(layout, batch, start, number + start as u64, &mut text)?;
+                    }
+                    Some(layout) => layout.rows(batch, start, &mut text)?,
+                    None => {
+                        let some = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
+                        self.append(schema, &some, &mut text)?;
+                    }
+                }
+                self.sink.print(text.as_bytes())?;
             }
+            number += batch.num_rows() as u64;
         }
         Ok(())
+    }
+
+    /// Appends rows as CSV or JSON.
+    fn append(&self, schema: &SchemaRef, rows: &RecordBatch, text: &mut String) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => output::json::rows(schema, rows, text)?,
+            Format::Csv | Format::Table => output::csv::rows(rows, text)?,
+        }
+        Ok(())
+    }
+
+    /// Writes a line for people; nothing in formats for programs.
+    ///
+    /// # Errors
+    /// If output fails.
+    pub fn say(&self, line: &str) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => self.sink.print(format!("{line}\n").as_bytes()),
+            Format::Csv | Format::Json => Ok(()),
+        }
     }
 
     async fn run_streaming(&mut self, statement: Statement) -> Result<Counts, Failure> {
@@ -176,7 +256,7 @@ impl Runner {
                 piece => piece?,
             };
             let Some(piece) = piece else { break };
-            if let Some(progress) = progress.filter(|_| output::to_terminal()) {
+            if let Some(progress) = progress.filter(|_| self.sink.is_terminal()) {
                 // Rows and progress would overwrite each other.
                 progress.stop();
             }
@@ -187,7 +267,7 @@ impl Runner {
                     if self.format == Format::Csv {
                         text.clear();
                         output::csv::header(&shown, &mut text);
-                        output::print(text.as_bytes())?;
+                        self.sink.print(text.as_bytes())?;
                     }
                 }
                 Piece::Rows(batch) => {
@@ -197,13 +277,10 @@ impl Runner {
                         }
                         let some = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
                         text.clear();
-                        match self.format {
-                            Format::Json => output::json::rows(&shown, &some, &mut text)?,
-                            Format::Csv | Format::Table => output::csv::rows(&some, &mut text)?,
-                        }
-                        output::print(text.as_bytes())?;
+                        self.append(&shown, &some, &mut text)?;
+                        self.sink.print(text.as_bytes())?;
                     }
-                    output::flush()?;
+                    self.sink.flush()?;
                     rows = rows.map(|rows| rows + batch.num_rows() as u64);
                 }
             }

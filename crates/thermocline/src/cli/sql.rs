@@ -107,7 +107,7 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     interrupt.reset();
     let session = database.session();
     let is_stdin_free = !interactive && scripts.iter().all(|script| matches!(script, Source::Text(_)));
-    let mut runner = Runner { session, format: arguments.format, timing: true, interrupt, is_stdin_free };
+    let mut runner = Runner::new(session, arguments.format, interrupt, is_stdin_free);
     if interactive {
         shell::run(&mut runner).await?;
     } else {

@@ -22,6 +22,7 @@ mod definitions;
 mod encoded_scan;
 mod faults;
 mod fourth_storage;
+mod habits;
 mod hostile_clients;
 mod house;
 mod indexes;

@@ -15,11 +15,23 @@ pub struct Terminal {
 impl Terminal {
     /// A shell with additional options of `thermocline sql`.
     pub fn open(database: &Path, options: &str) -> Self {
+        Self::started(database, options, &[])
+    }
+
+    /// A shell with an editor for `\e`.
+    pub fn with_editor(database: &Path, editor: &str) -> Self {
+        Self::started(database, "", &[("EDITOR", editor)])
+    }
+
+    fn started(database: &Path, options: &str, environment: &[(&str, &str)]) -> Self {
         let command = format!("exec {BINARY} sql {} {options}", database.display());
         let mut process = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"])
             .env("TERM", "dumb")
             .env("XDG_STATE_HOME", database)
+            .env_remove("PSQL_EDITOR")
+            .env_remove("VISUAL")
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

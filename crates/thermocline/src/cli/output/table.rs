@@ -47,6 +47,16 @@ impl Layout {
         Ok(Self { names, widths, right: schema.fields().iter().map(|field| is_number(field.data_type())).collect() })
     }
 
+    /// Names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Widths of the columns.
+    pub fn widths(&self) -> &[usize] {
+        &self.widths
+    }
+
     /// Appends the header and the line below it.
     pub fn header(&self, text: &mut String) {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
@@ -101,7 +111,7 @@ impl Layout {
 }
 
 /// Calls `each` with row, column and text of every cell, row by row.
-fn cells(
+pub fn cells(
     batch: &RecordBatch,
     rows: std::ops::Range<usize>,
     mut each: impl FnMut(usize, usize, &str),
@@ -145,7 +155,7 @@ fn is_number(kind: &DataType) -> bool {
 }
 
 /// Width of `text` in terminal columns: two for East Asian wide characters and emoji, none for combining marks.
-fn width_of(text: &str) -> usize {
+pub fn width_of(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
