@@ -34,7 +34,7 @@ mod settings;
 mod statement;
 mod system;
 
-pub use error::{Action, Error, Position, Result};
+pub use error::{Action, Error, Position, Result, nearest};
 pub use maintenance::{check, restore, restore_until};
 pub use session::{Database, Description, Listing, OpenOptions, QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};

@@ -5,7 +5,7 @@ use thermocline_database::{Error, Listing, Session};
 use super::Failure;
 use super::failure::notice;
 use super::output::Format;
-use super::run::Runner;
+use super::run::{Runner, counted};
 
 /// Runs work of the session that is not a statement's, unless Ctrl-C is pressed first.
 async fn interruptible<'r, T, W: Future<Output = Result<T, Error>> + 'r>(
@@ -22,10 +22,10 @@ async fn interruptible<'r, T, W: Future<Output = Result<T, Error>> + 'r>(
 /// Those of the listing and of output.
 pub async fn list(runner: &mut Runner, listing: Listing, pattern: &str) -> Result<(), Failure> {
     let rows = interruptible(runner, |session| session.list(listing, pattern)).await?;
-    runner.print_rows(&rows.schema(), std::slice::from_ref(&rows))?;
+    let shown = runner.print_rows(&rows.schema(), std::slice::from_ref(&rows))?;
     runner.sink.flush()?;
     if runner.format == Format::Table {
-        notice(format_args!("({})", counted(rows.num_rows())));
+        notice(format_args!("({})", counted(rows.num_rows() as u64, shown)));
     }
     Ok(())
 }
@@ -55,8 +55,4 @@ pub async fn definitions(runner: &mut Runner, pattern: &str) -> Result<(), Failu
     let text = interruptible(runner, |session| session.definitions(pattern)).await?;
     runner.sink.print(text.as_bytes())?;
     runner.sink.flush()
-}
-
-fn counted(rows: usize) -> String {
-    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }

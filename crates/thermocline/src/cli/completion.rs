@@ -146,6 +146,7 @@ const COMMANDS: &[&str] = &[
     ".databases",
     ".exit",
     ".help",
+    ".maxrows",
     ".indexes",
     ".mode",
     ".output",

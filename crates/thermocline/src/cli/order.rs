@@ -26,6 +26,8 @@ pub enum Order<'a> {
     Definitions(&'a str),
     /// Change the output format of rows; `None` shows it.
     Mode(Option<Mode>),
+    /// Show at most so many rows of a result in the shell; 0 for all.
+    RowsMax(usize),
     /// Write rows to a file; to standard output if it is empty.
     Output(&'a str),
     /// Set a variable, the first word, to the rest; list all if it is empty.
@@ -103,6 +105,9 @@ impl<'a> Order<'a> {
             (".schema", pattern) => Self::Definitions(pattern),
             (".mode", "") => Self::Mode(None),
             (".mode", name) => Mode::of(name).map_or(Self::Wrong(text, MODES), |mode| Self::Mode(Some(mode))),
+            (".maxrows", count) => {
+                count.parse().map_or(Self::Wrong(text, "a number of rows, 0 for all"), Self::RowsMax)
+            }
             ("\\o" | "\\out" | ".output", file) => Self::Output(unquoted(file)),
             ("\\set", rest) => Self::Set(rest),
             ("\\unset", name) => Self::Unset(name),

@@ -35,6 +35,8 @@ pub struct Finished {
     pub affected: Option<u64>,
     /// Time from its start to its last row written.
     pub time: Duration,
+    /// What was shown of its rows.
+    pub shown: Shown,
     /// Whether it had already ended when Ctrl-C tried to stop it.
     pub was_late: bool,
 }
@@ -60,6 +62,22 @@ pub struct Runner {
     pub variables: Variables,
     /// The last statement; `None` before the first.
     pub last: Option<Statement>,
+    /// Columns of the terminal of a shell; `None` if nobody looks at one.
+    pub columns: Option<usize>,
+    /// Maximum rows of a result that a shell shows; `None` for all.
+    pub rows_max: Option<usize>,
+}
+
+/// Maximum rows of a result that a shell shows, unless `.maxrows` says another number.
+const ROWS_MAX: usize = 1000;
+
+/// What of some rows was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Rows that were left out.
+    pub rows_hidden: usize,
+    /// Columns that were left out.
+    pub columns_hidden: usize,
 }
 
 /// When a table has a line for each value, instead of one for each row.
@@ -87,6 +105,8 @@ impl Runner {
             sink: Sink::default(),
             variables: Variables::default(),
             last: None,
+            columns: None,
+            rows_max: Some(ROWS_MAX),
         }
     }
 
@@ -97,12 +117,12 @@ impl Runner {
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
         self.last = Some(statement.clone());
-        let Counts { rows, affected, was_late } = match self.format {
+        let Counts { rows, affected, shown, was_late } = match self.format {
             Format::Table => self.run_table(statement).await?,
             Format::Csv | Format::Json => self.run_streaming(statement).await?,
         };
         self.sink.flush()?;
-        Ok(Finished { rows, affected, time: started.elapsed(), was_late })
+        Ok(Finished { rows, affected, time: started.elapsed(), shown, was_late })
     }
 
     /// Standard streams of COPY. Standard input belongs to a script unless its text was an argument.
@@ -132,11 +152,12 @@ impl Runner {
             Ok(Some(result)) => {
                 let result = result.map_err(|error| panicked(&error))?;
                 let result = result.map_err(|error| failed(error, canceled))?;
-                if result.has_rows {
-                    self.print_rows(&headings.of_schema(&result.schema), &result.batches)?;
-                }
+                let shown = match result.has_rows {
+                    true => self.print_rows(&headings.of_schema(&result.schema), &result.batches)?,
+                    false => Shown::default(),
+                };
                 let rows = result.has_rows.then_some(result.rows() as u64);
-                Ok(Counts { rows, affected: result.affected, was_late: canceled })
+                Ok(Counts { rows, affected: result.affected, shown, was_late: canceled })
             }
             Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
             Err(failure) => {
@@ -146,27 +167,36 @@ impl Runner {
         }
     }
 
-    /// Writes rows that are all there.
+    /// Writes rows that are all there. A table in the terminal of a shell has at most as many rows as it shows, and
+    /// fits its width.
     ///
     /// # Errors
     /// If a value has no text, output fails, or Ctrl-C is pressed.
-    pub fn print_rows(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<(), Failure> {
+    pub fn print_rows(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Shown, Failure> {
         let mut text = String::new();
+        let columns = self.columns.filter(|_| self.format == Format::Table && self.sink.is_terminal());
+        let (batches, rows_hidden) = first_rows(batches, columns.and(self.rows_max));
         let layout = match self.format {
-            Format::Table => Some(output::table::Layout::new(schema, batches)?),
+            Format::Table => Some(output::table::Layout::new(schema, &batches)?),
             Format::Csv => {
                 output::csv::header(schema, &mut text);
                 None
             }
             Format::Json => None,
         };
-        let is_expanded = self.expanded == Expanded::On;
+        let is_wide = layout.as_ref().zip(columns).is_some_and(|(layout, columns)| layout.width() > columns);
+        let is_expanded = self.expanded == Expanded::On || self.expanded == Expanded::Auto && is_wide;
+        let layout = match (layout, columns) {
+            (Some(layout), Some(columns)) if !is_expanded => Some(layout.within(columns)),
+            (layout, _) => layout,
+        };
+        let columns_hidden = layout.as_ref().map_or(0, output::table::Layout::hidden);
         if let Some(layout) = layout.as_ref().filter(|_| !is_expanded) {
             layout.header(&mut text);
         }
         self.sink.print(text.as_bytes())?;
         let mut number = 1;
-        for batch in batches {
+        for batch in &batches {
             for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 if self.interrupt.pressed() {
                     return Err(Failure::Interrupted);
@@ -186,7 +216,7 @@ impl Runner {
             }
             number += batch.num_rows() as u64;
         }
-        Ok(())
+        Ok(Shown { rows_hidden, columns_hidden })
     }
 
     /// Appends rows as CSV or JSON.
@@ -223,8 +253,8 @@ impl Runner {
             Ok(rows) => match task.join_next().await {
                 Some(Err(error)) => Err(panicked(&error)),
                 Some(Ok(Err(error))) => Err(failed(error, canceled)),
-                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, was_late: canceled }),
-                None => Ok(Counts { rows, affected: None, was_late: canceled }),
+                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, shown: Shown::default(), was_late: canceled }),
+                None => Ok(Counts { rows, affected: None, shown: Shown::default(), was_late: canceled }),
             },
             Err(failure) => {
                 drop(pieces);
@@ -289,12 +319,39 @@ impl Runner {
     }
 }
 
+/// `3 rows`, with what was left out of them: `1200 rows, 1000 shown, 2 columns left out`.
+pub fn counted(rows: u64, shown: Shown) -> String {
+    let mut text = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+    if shown.rows_hidden > 0 {
+        text += &format!(", {} shown, .maxrows 0 for all", rows.saturating_sub(shown.rows_hidden as u64));
+    }
+    if shown.columns_hidden > 0 {
+        let plural = if shown.columns_hidden == 1 { "" } else { "s" };
+        text += &format!(", {} column{plural} left out, \\x for all", shown.columns_hidden);
+    }
+    text
+}
+
+/// The first rows of some batches, up to a number, and the number of the others.
+fn first_rows(batches: &[RecordBatch], rows_max: Option<usize>) -> (Vec<RecordBatch>, usize) {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut left = rows_max.unwrap_or(rows);
+    let some = batches.iter().map(|batch| {
+        let kept = batch.num_rows().min(left);
+        left -= kept;
+        batch.slice(0, kept)
+    });
+    (some.collect(), rows.saturating_sub(rows_max.unwrap_or(rows)))
+}
+
 /// Counts of a statement.
 struct Counts {
     /// Rows of the result.
     rows: Option<u64>,
     /// Rows changed.
     affected: Option<u64>,
+    /// See [`Finished::shown`].
+    shown: Shown,
     /// See [`Finished::was_late`].
     was_late: bool,
 }

@@ -38,6 +38,7 @@ Statements end with a semicolon and may take several lines. Tab completes.
   \\i FILE         run a script                \\ir FILE         from the directory of the script that says so
   \\e [FILE]       edit the last statement     \\watch [SECONDS] repeat it, c=N times or until Ctrl-C
   \\x [auto]       a line for each value       .mode NAME        table, line, csv or json
+  .maxrows N      show at most N rows, 0 for all
   \\o [FILE]       write rows to a file        \\timing          show times, or not
   \\set NAME TEXT  for :NAME, :'NAME', :\"NAME\" in statements; \\unset NAME; \\set lists all
   \\q, Ctrl-D      quit
@@ -219,6 +220,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
                 Mode::Lines => (Format::Table, Expanded::On),
             };
         }
+        Order::RowsMax(count) => runner.rows_max = Some(count).filter(|count| *count > 0),
         Order::Output("") => runner.sink = Sink::Standard,
         Order::Output(file) if file.starts_with('|') => {
             return Err(Failure::Failed("\\o takes the name of a file, not a command".to_owned()));

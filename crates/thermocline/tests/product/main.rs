@@ -33,6 +33,7 @@ mod moments;
 mod nesting;
 mod representations;
 mod rows;
+mod screens;
 mod scripts;
 mod sessions;
 mod shell;

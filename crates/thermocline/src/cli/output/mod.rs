@@ -1,5 +1,6 @@
 //! Output of rows as text: a table for people, CSV and JSON for programs.
 
+pub mod cells;
 pub mod csv;
 pub mod expanded;
 pub mod json;
