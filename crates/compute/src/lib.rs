@@ -25,7 +25,8 @@ mod settings;
 mod system;
 
 pub use engine::{
-    AnalyticEngine, CopyFile, CurrentQuery, EngineOptions, EngineStream, QueryResult, StatementOptions, default_config,
+    AnalyticEngine, CATALOG, CopyFile, CurrentQuery, EngineOptions, EngineStream, FunctionEntry, QueryResult, SCHEMA,
+    SYSTEM, StatementOptions, default_config,
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};

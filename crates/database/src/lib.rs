@@ -34,9 +34,9 @@ mod settings;
 mod statement;
 mod system;
 
-pub use error::{Action, Error, Position, Result};
+pub use error::{Action, Error, Position, Result, nearest};
 pub use maintenance::{check, restore, restore_until};
-pub use session::{Database, OpenOptions, QueryStream, Session, Streams};
+pub use session::{Database, Description, Listing, OpenOptions, QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};
-pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement};
+pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement, Variables};
 pub use thermocline_compute::{CachePolicy, QueryResult, cache_policy_names};

@@ -82,7 +82,7 @@ pub use selection::Selection;
 pub use sql::{
     Column, JsonbChoice, SQL_EXTRACT, UTC, UUID_WIDTH, arrow_span, arrow_type, bytes_of_characters, call_function,
     casts_otherwise, characters_of_bytes, external, interval_length, is_jsonb, jsonb_array, jsonb_choice, jsonb_key,
-    jsonb_scalar, operate, sql_cast, sql_type, with_sql_texts, written_functions,
+    jsonb_scalar, operate, sql_cast, sql_type, sql_type_name, with_sql_texts, written_functions,
 };
 pub use thermocline_types::{Class, UUID_BYTES, canonical_f32, canonical_f64, parse_uuid};
 pub use validate::Limits;

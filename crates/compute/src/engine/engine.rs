@@ -9,6 +9,7 @@ use datafusion::catalog::SchemaProvider;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::Documentation;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
@@ -22,6 +23,7 @@ use super::options::{EngineOptions, StatementOptions};
 use super::public_schema::PublicSchema;
 use super::result::QueryResult;
 use super::state::{base_state, runtime};
+use crate::index::IndexDefinition;
 use crate::model::Calibrations;
 use crate::query::{QueryRecord, Resources};
 use crate::settings::EngineSettings;
@@ -35,6 +37,17 @@ pub struct AnalyticEngine {
     system: Arc<SystemSchema>,
     /// State that every statement starts from; replaced when limits of memory change.
     base: RwLock<SessionState>,
+}
+
+/// A function that statements may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionEntry {
+    /// Its name, or an alias.
+    pub name: String,
+    /// `scalar`, `aggregate`, `window` or `table`.
+    pub kind: &'static str,
+    /// A call with its arguments' names; `None` if it has no documentation.
+    pub usage: Option<String>,
 }
 
 impl fmt::Debug for AnalyticEngine {
@@ -123,6 +136,60 @@ impl AnalyticEngine {
         let base = self.base.read();
         let names = base.scalar_functions().keys().chain(base.aggregate_functions().keys());
         names.chain(base.window_functions().keys()).filter(|name| !is_stand_in(name)).cloned().collect()
+    }
+
+    /// All functions, by name.
+    pub fn function_entries(&self) -> Vec<FunctionEntry> {
+        let base = self.base.read();
+        let entry = |name: &String, kind, documentation: Option<&Documentation>| FunctionEntry {
+            name: name.clone(),
+            kind,
+            usage: documentation.map(|documentation| documentation.syntax_example.clone()),
+        };
+        let scalar = base.scalar_functions().iter();
+        let scalar = scalar.map(|(name, function)| entry(name, "scalar", function.documentation()));
+        let aggregate = base.aggregate_functions().iter();
+        let aggregate = aggregate.map(|(name, function)| entry(name, "aggregate", function.documentation()));
+        let window = base.window_functions().iter();
+        let window = window.map(|(name, function)| entry(name, "window", function.documentation()));
+        let table = base.table_functions().keys().map(|name| entry(name, "table", None));
+        let all = scalar.chain(aggregate).chain(window).chain(table);
+        let mut all: Vec<_> = all.filter(|function| !is_stand_in(&function.name)).collect();
+        all.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+        all
+    }
+
+    /// Names and definitions of all views, in the order in which they were created.
+    pub fn views(&self) -> Vec<(String, String)> {
+        self.resources.views()
+    }
+
+    /// All indexes of external tables, by name.
+    pub fn indexes(&self) -> Vec<IndexDefinition> {
+        self.resources.indexes.all()
+    }
+
+    /// Tables and views of the catalog that could not be restored when the database was opened, each with the reason.
+    pub fn absent(&self) -> Vec<(String, String)> {
+        self.resources.absents()
+    }
+
+    /// Names of the tables of schema `system`.
+    pub fn system_tables(&self) -> Vec<String> {
+        self.system.table_names()
+    }
+
+    /// Columns of a table of schema `system`; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// If the table cannot be had.
+    pub async fn system_columns(&self, name: &str) -> Result<Option<SchemaRef>> {
+        Ok(self.system.table(name).await?.map(|table| table.schema()))
+    }
+
+    /// Columns of an external table or a view; `None` if there is none of this name.
+    pub fn schema_of(&self, relation: &str) -> Option<SchemaRef> {
+        self.public.schema_of(relation)
     }
 
     /// Whether an external table or a view has this name.

@@ -26,8 +26,8 @@ mod state;
 mod statements;
 
 pub use copy_file::CopyFile;
-pub use engine::AnalyticEngine;
+pub use engine::{AnalyticEngine, FunctionEntry};
 pub use execution::EngineStream;
 pub use options::{CurrentQuery, EngineOptions, StatementOptions};
 pub use result::QueryResult;
-pub use state::default_config;
+pub use state::{CATALOG, SCHEMA, SYSTEM, default_config};

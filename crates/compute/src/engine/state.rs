@@ -13,7 +13,7 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use thermocline_dialect::rules::{
-    Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
+    Casts, CheckedIntegers, Coalesce, ColumnsFirst, Constant, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
     FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NestedSorts,
     OrderKeys, RandomUuids, SetComparisonNames, SetCounts, SetTypes, SubqueryValues, TemporalLiterals, TypeChecks,
     TypeNames, Unsupported, WindowOrder, ZonedLiterals, optimizer_rules, physical_rules, register_growing_functions,
@@ -27,11 +27,14 @@ use crate::plan::{NarrowingCasts, Separate};
 use crate::settings::{EngineSettings, QuerySettings};
 
 /// Name of the one catalog.
-const CATALOG: &str = "thermocline";
+pub const CATALOG: &str = "thermocline";
 /// Schema of users' tables.
-pub(super) const SCHEMA: &str = "public";
+pub const SCHEMA: &str = "public";
 /// Schema of the system tables.
-pub(super) const SYSTEM: &str = "system";
+pub const SYSTEM: &str = "system";
+
+/// Name of the one user, whoever runs the program: there are no users yet.
+const USER: &str = "thermocline";
 
 /// A rule that looks at what the planner has made of a statement.
 pub(super) type Rule = Arc<dyn AnalyzerRule + Send + Sync>;
@@ -96,6 +99,18 @@ pub(super) fn runtime(settings: &EngineSettings, before: Option<&RuntimeEnv>) ->
     builder.with_memory_pool(fair_pool(settings.query_memory_limit)).build_arc()
 }
 
+/// Functions that say where a statement runs.
+fn constants() -> [Constant; 4] {
+    let (architecture, system) = (std::env::consts::ARCH, std::env::consts::OS);
+    let version = format!("Thermocline {} on {architecture}-{system}", env!("CARGO_PKG_VERSION"));
+    [
+        Constant::new("version", &[], version),
+        Constant::new("current_database", &["current_catalog"], CATALOG),
+        Constant::new("current_schema", &[], SCHEMA),
+        Constant::new("current_user", &["session_user", "current_role"], USER),
+    ]
+}
+
 /// The state that every statement's is a copy of.
 ///
 /// # Errors
@@ -142,6 +157,9 @@ pub(super) fn base_state(
     let context = SessionContext::new_with_state(state);
     context.register_udf(Coalesce::default().into());
     context.register_udf(RandomUuids::default().into());
+    for constant in constants() {
+        context.register_udf(constant.into());
+    }
     context.register_udaf(AggregateUDF::clone(&bool_and_udaf()).with_aliases(["every"]));
     register_operators(&context)?;
     context.state_ref().write().register_relation_planner(Arc::new(MergedColumns))?;

@@ -312,6 +312,17 @@ impl Resources {
         self.definitions.read().absent.get(name).cloned()
     }
 
+    /// Definitions that could not be restored, each with the reason.
+    pub(crate) fn absents(&self) -> Vec<(String, String)> {
+        let definitions = self.definitions.read();
+        definitions.absent.iter().map(|(name, absent)| (name.clone(), absent.error.clone())).collect()
+    }
+
+    /// Names and definitions of views, in the order in which they were created.
+    pub(crate) fn views(&self) -> Vec<(String, String)> {
+        self.definitions.read().views.clone()
+    }
+
     /// The catalog file's statements.
     pub(crate) fn saved_catalog(&self) -> Result<String> {
         self.catalog.as_ref().map_or_else(|| Ok(String::new()), SqlFile::read)

@@ -18,3 +18,4 @@ mod translate;
 pub use error::{Action, Error, Position, Result};
 pub use names::nearest;
 pub(crate) use place::Known;
+pub(crate) use translate::meant;

@@ -230,7 +230,7 @@ fn no_column(field: &Column, valid: &[Column]) -> Error {
 }
 
 /// The hint for a likely intended name, quoted if necessary.
-pub(super) fn meant(name: &str) -> String {
+pub fn meant(name: &str) -> String {
     let plain =
         name.chars().enumerate().all(|(at, c)| c.is_ascii_lowercase() || c == '_' || (at > 0 && c.is_ascii_digit()));
     if plain { format!("did you mean {name}?") } else { format!("did you mean \"{name}\"?") }

@@ -70,6 +70,11 @@ impl RowStore {
         }
     }
 
+    /// The database's directory; `None` if it is in memory.
+    pub fn directory(&self) -> Option<&Path> {
+        self.files.as_ref().map(DatabaseFiles::path)
+    }
+
     /// Notices about replicated tables.
     pub const fn copied(&self) -> &CopiedTables {
         &self.copied

@@ -1,8 +1,10 @@
-//! DESCRIBE of row tables.
+//! DESCRIBE of tables and views.
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::Result;
 use thermocline_compute::Columns;
+use thermocline_pushdown::sql_type_name;
 use thermocline_transactions::schema::{IndexDefinition, TableDefinition};
 
 /// A row of `DESCRIBE`.
@@ -42,5 +44,19 @@ pub fn describe(table: &TableDefinition) -> Result<RecordBatch> {
         .text("is_nullable", |row| if row.nullable { "YES" } else { "NO" })
         .optional_text("column_default", |row| row.default.as_deref())
         .optional_text("indexes", |row| row.indexes.as_deref())
+        .batch(&rows)
+}
+
+/// Rows of `DESCRIBE` for an external table or a view, with SQL names of types.
+///
+/// # Errors
+/// None for a schema of a table.
+pub fn describe_schema(schema: &SchemaRef) -> Result<RecordBatch> {
+    let rows: Vec<(FieldRef, String)> =
+        schema.fields().iter().map(|field| (FieldRef::clone(field), sql_type_name(field.data_type()))).collect();
+    Columns::default()
+        .text("column_name", |row: &(FieldRef, String)| row.0.name())
+        .text("data_type", |row| &row.1)
+        .text("is_nullable", |row| if row.0.is_nullable() { "YES" } else { "NO" })
         .batch(&rows)
 }

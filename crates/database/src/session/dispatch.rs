@@ -24,6 +24,8 @@ pub enum Dispatch {
     Explain,
     /// DESCRIBE of a row table.
     Describe(String),
+    /// DESCRIBE of an external table or a view.
+    DescribeRelation(String),
     /// PREPARE.
     Prepare,
     /// DEALLOCATE.
@@ -142,6 +144,9 @@ impl Names<'_> {
             Ast::Query(query) => self.query(query),
             Ast::ExplainTable { table_name, .. } if self.is_row_table(table_name) => {
                 simple(table_name).map_or(Dispatch::Analytic, Dispatch::Describe)
+            }
+            Ast::ExplainTable { table_name, .. } if self.is_relation(table_name) => {
+                simple(table_name).map_or(Dispatch::Analytic, Dispatch::DescribeRelation)
             }
             _ => Dispatch::Analytic,
         })

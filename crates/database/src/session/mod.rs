@@ -7,6 +7,8 @@ mod describe;
 mod dispatch;
 mod explain;
 mod insert;
+mod listing;
+mod pattern;
 mod prepared;
 mod prepared_statements;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
@@ -16,6 +18,7 @@ mod stream;
 mod streams;
 
 pub use database::{Database, OpenOptions};
+pub use listing::{Description, Listing};
 pub use session::Session;
 pub use stream::QueryStream;
 pub use streams::Streams;

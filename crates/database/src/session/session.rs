@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
@@ -21,7 +22,7 @@ use thermocline_types::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::database::Database;
-use super::describe::describe;
+use super::describe::{describe, describe_schema};
 use super::dispatch::{Dispatch, Names, needs_no_rows};
 use super::insert;
 use super::prepared_statements::PreparedStatements;
@@ -267,6 +268,11 @@ impl Session {
             Ok(Dispatch::Insert) => self.insert(statement, &interrupt).await,
             Ok(Dispatch::Explain) => self.explain(statement, &interrupt).await,
             Ok(Dispatch::Describe(name)) => self.describe(&name),
+            Ok(Dispatch::DescribeRelation(name)) => match self.engine().schema_of(&name) {
+                Some(schema) => self.described_schema(&schema),
+                // The analytic engine knows why it has none.
+                None => self.analytic(statement, &interrupt).await,
+            },
             Ok(Dispatch::Copy) => self.copy(&statement, streams, &interrupt).await,
             Ok(Dispatch::Prepare) => self.prepare(&statement).await,
             Ok(Dispatch::Deallocate) => self.deallocate(&statement),
@@ -481,6 +487,11 @@ impl Session {
     fn describe(&self, name: &str) -> Result<EngineStream> {
         let schema = self.rows.schema();
         let columns = describe(schema.table(name).map_err(external)?)?;
+        Ok(self.engine().rows_of(columns.schema(), vec![columns]))
+    }
+
+    fn described_schema(&self, schema: &SchemaRef) -> Result<EngineStream> {
+        let columns = describe_schema(schema)?;
         Ok(self.engine().rows_of(columns.schema(), vec![columns]))
     }
 

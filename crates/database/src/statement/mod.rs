@@ -15,6 +15,7 @@ mod statement;
 mod tables;
 mod templates;
 mod token;
+mod variables;
 mod windows;
 
 pub use column_names::check_view;
@@ -28,3 +29,4 @@ pub use setting_statement::{Change, SettingStatement};
 pub use statement::{Statement, Written};
 pub use tables::tables_of;
 pub use templates::{derived, plain_query};
+pub use variables::Variables;

@@ -27,7 +27,7 @@ pub enum Completeness {
 /// A statement or command cut from a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut<'a> {
-    /// A statement without its `;`, or a command from its backslash to the end of its line.
+    /// A statement without its `;`, or a command from its backslash or period to the end of its line.
     pub text: &'a str,
     /// Its beginning.
     pub at: Location,
@@ -54,7 +54,7 @@ pub struct Scanner {
     location: Location,
     /// Whether the text is complete.
     is_ended: bool,
-    /// Whether backslashes between statements begin commands.
+    /// Whether backslashes, and periods before letters, begin commands between statements.
     has_commands: bool,
     /// Whether a statement has ended, even an empty one.
     has_ends: bool,
@@ -134,8 +134,8 @@ impl Scanner {
                 (Meaning::Semicolon, Some(begun)) if !begun.is_command => return Ok(Some(self.take(begun, from))),
                 (Meaning::Semicolon, None) => self.has_ends = true,
                 (Meaning::Space | Meaning::Newline, _) | (_, Some(_)) => {}
-                (Meaning::Backslash, None) if self.has_commands => self.begin(from, true),
-                (Meaning::Backslash | Meaning::Part, None) => self.begin(from, false),
+                (Meaning::Command, None) if self.has_commands => self.begin(from, true),
+                (Meaning::Command | Meaning::Part, None) => self.begin(from, false),
             }
         }
         if self.is_ended { self.rest() } else { self.check_length() }

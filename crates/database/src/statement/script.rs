@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::Location;
 
 use super::scanner::{Cut, Scanner};
 use super::statement::Statement;
+use super::variables::Variables;
 use crate::error::Error;
 
 /// A script that can be run while it is read: each part is available once its end has been read, and parts before an
@@ -20,7 +21,8 @@ pub struct Script {
 pub enum Part {
     /// A statement.
     Statement(Box<Statement>),
-    /// A command to the client: a backslash where a statement could begin, and the rest of its line.
+    /// A command to the client: a backslash where a statement could begin, or a period and a letter, and the rest of
+    /// its line.
     Command(String),
 }
 
@@ -55,11 +57,20 @@ impl Script {
     /// # Errors
     /// Syntax errors, with line and column; they end the script.
     pub fn part(&mut self) -> Result<Option<Part>, Error> {
+        self.part_with(&Variables::default())
+    }
+
+    /// [`Self::part`] of a client with variables, by whose values a statement's references to them are replaced.
+    ///
+    /// # Errors
+    /// As [`Self::part`].
+    pub fn part_with(&mut self, variables: &Variables) -> Result<Option<Part>, Error> {
         match self.scanner.next_cut()? {
             None => Ok(None),
             Some(Cut { text, is_command: true, .. }) => Ok(Some(Part::Command(text.to_owned()))),
             Some(Cut { text, at, .. }) => {
-                Statement::cut(text, at).map(|statement| Some(Part::Statement(Box::new(statement))))
+                let statement = Statement::cut(&variables.substituted(text), at)?;
+                Ok(Some(Part::Statement(Box::new(statement))))
             }
         }
     }
@@ -170,6 +181,10 @@ mod tests {
         let script = "-- first\n\\i a b.sql; x \nSELECT 1\n, 2; \\d 'k;1'\n\\q\nSELECT '\n\\i no\n'; \\timing";
         let expected = ["\\i a b.sql; x", "SELECT 1\n, 2", "\\d 'k;1'", "\\q", "SELECT '\n\\i no\n'", "\\timing"];
         assert_eq!(texts(script), (expected.map(str::to_owned).to_vec(), None));
+        let script = ".tables\nSELECT .5, t.a FROM t; .read a b.sql\n.5";
+        let (parts, error) = texts(script);
+        assert_eq!(parts, [".tables", "SELECT .5, t.a FROM t", ".read a b.sql"]);
+        assert!(error.is_some(), "a number is no command");
         // Inside a statement, a backslash is not a command.
         assert!(texts("SELECT 1 \\g\n;").1.is_some());
         for script in ["SELECT 1; \\i 'a\nb'\n; SELECT 2", "SELECT 1; \\i it's.sql\nSELECT 2", "SELECT 1; \\i it's"] {

@@ -42,8 +42,8 @@ pub enum Meaning {
     Newline,
     /// Ends a statement.
     Semicolon,
-    /// Begins a command, between two statements.
-    Backslash,
+    /// Begins a command, between two statements: a backslash, or a period before a letter.
+    Command,
     /// Belongs to a statement, or begins one.
     Part,
 }
@@ -114,7 +114,7 @@ fn pass_quoted(rest: &str, quote: char, backslash_escapes: bool, is_ended: bool)
 /// `None` if there is no token, or more text is needed.
 pub fn token(rest: &str, is_ended: bool) -> Option<(usize, Inside, Meaning)> {
     use Inside::{BlockComment, LineComment, Nothing, Until};
-    use Meaning::{Backslash, Newline, Part, Semicolon, Space};
+    use Meaning::{Command, Newline, Part, Semicolon, Space};
     let quoted = |quote| Inside::Quoted { quote, backslash_escapes: false };
     let first = rest.chars().next()?;
     let second = rest.chars().nth(1);
@@ -122,7 +122,8 @@ pub fn token(rest: &str, is_ended: bool) -> Option<(usize, Inside, Meaning)> {
     Some(match first {
         '\n' => (1, Nothing, Newline),
         ';' => (1, Nothing, Semicolon),
-        '\\' => (1, Nothing, Backslash),
+        '\\' => (1, Nothing, Command),
+        '.' if second.is_some_and(|c| c.is_ascii_alphabetic()) => (1, Nothing, Command),
         '\'' | '"' | '`' => (1, quoted(first), Part),
         '-' | '/' | '|' if may_go_on => return None,
         '-' if second == Some('-') => (2, LineComment, Space),

@@ -446,6 +446,13 @@ fn called(expression: &Expr) -> Option<Expr> {
         Expr::Position { expr, r#in } => call(POSITION, &[r#in, expr]),
         Expr::AtTimeZone { timestamp, time_zone } => call("timezone", &[time_zone, timestamp]),
         Expr::Function(function) => return now(function),
+        // Reserved words of PostgreSQL's, as `current_user`, which the parser knows as functions.
+        Expr::Identifier(word)
+            if word.quote_style.is_none()
+                && ["current_schema", "current_role"].iter().any(|name| word.value.eq_ignore_ascii_case(name)) =>
+        {
+            call(&word.value.to_ascii_lowercase(), &[])
+        }
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } if !matches!(expr.as_ref(), Expr::Value(_)) => {
             call(POSITIVE, &[expr])
         }

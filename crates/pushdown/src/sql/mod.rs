@@ -11,6 +11,7 @@ mod function;
 mod interval;
 mod json;
 mod operator;
+mod type_name;
 mod types;
 
 pub(crate) use cast::SQL_CAST;
@@ -24,4 +25,5 @@ pub use interval::interval_length;
 pub use json::{JsonbChoice, is_jsonb, jsonb_array, jsonb_choice, jsonb_key, jsonb_scalar};
 pub use operator::operate;
 pub(crate) use operator::operator_functions;
+pub use type_name::sql_type_name;
 pub use types::{UTC, UUID_WIDTH, arrow_type, sql_type};

@@ -142,7 +142,38 @@ const SYSTEM_TABLES: &[&str] = &[
     "system.unread_objects",
 ];
 
-const COMMANDS: &[&str] = &["\\?", "\\d", "\\i", "\\ir", "\\q", "\\timing"];
+const COMMANDS: &[&str] = &[
+    ".databases",
+    ".exit",
+    ".help",
+    ".maxrows",
+    ".indexes",
+    ".mode",
+    ".output",
+    ".quit",
+    ".read",
+    ".schema",
+    ".tables",
+    ".timer",
+    "\\?",
+    "\\d",
+    "\\df",
+    "\\di",
+    "\\dn",
+    "\\dt",
+    "\\dv",
+    "\\e",
+    "\\i",
+    "\\ir",
+    "\\l",
+    "\\o",
+    "\\q",
+    "\\set",
+    "\\timing",
+    "\\unset",
+    "\\watch",
+    "\\x",
+];
 
 /// Completes known words; does nothing else to the line.
 #[derive(Debug, Default)]
@@ -180,7 +211,7 @@ impl Words {
         if word.is_empty() {
             return (start, vec![]);
         }
-        if word.starts_with('\\') {
+        if word.starts_with(['\\', '.']) {
             let commands = COMMANDS.iter().filter(|command| start == 0 && command.starts_with(word));
             return (start, commands.map(|&command| command.to_owned()).collect());
         }

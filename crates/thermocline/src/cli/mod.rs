@@ -4,10 +4,12 @@
 mod say;
 
 mod bench;
+mod browse;
 mod calibrate;
 mod check;
 mod completion;
 mod demo;
+mod editor;
 mod failure;
 mod generate;
 mod interrupt;

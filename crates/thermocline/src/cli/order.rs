@@ -1,20 +1,43 @@
-//! Commands of the shell and of scripts, as opposed to statements.
+//! Commands of the shell and of scripts, as opposed to statements: those of `psql`, which begin with a backslash, and
+//! some of DuckDB's and SQLite's, which begin with a period.
 
 use std::path::{Path, PathBuf};
 
+use thermocline_database::Listing;
+
+use super::output::Format;
+
 /// A command.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order<'a> {
     /// End the shell or the script.
     Quit,
     /// List the commands.
     Help,
-    /// Switch the display of times.
-    Timing,
-    /// List tables.
-    Tables,
-    /// Describe a table.
+    /// Show times of statements, or not.
+    Timing(Switch),
+    /// Show a line for each value, or a row.
+    Expanded(Switch),
+    /// List tables, functions and the like whose names match a pattern.
+    List(Listing, &'a str),
+    /// Describe the tables that match a pattern.
     Describe(&'a str),
+    /// Show the statements that create the tables that match a pattern.
+    Definitions(&'a str),
+    /// Change the output format of rows; `None` shows it.
+    Mode(Option<Mode>),
+    /// Show at most so many rows of a result in the shell; 0 for all.
+    RowsMax(usize),
+    /// Write rows to a file; to standard output if it is empty.
+    Output(&'a str),
+    /// Set a variable, the first word, to the rest; list all if it is empty.
+    Set(&'a str),
+    /// Remove a variable.
+    Unset(&'a str),
+    /// Repeat the last statement.
+    Watch(&'a str),
+    /// Edit a file, or the last statement if it is empty, and run it.
+    Edit(&'a str),
     /// Run a script.
     Include {
         /// Its file; empty if none was named.
@@ -22,24 +45,105 @@ pub enum Order<'a> {
         /// Whether the name is relative to the script with the command, and not to the process's directory.
         beside: bool,
     },
+    /// A known command with an argument that it does not take, and those that it does.
+    Wrong(&'a str, &'static str),
     /// An unknown command.
     Unknown(&'a str),
 }
+
+/// A new state of something that is on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// The other one.
+    Toggle,
+    /// On.
+    On,
+    /// Off.
+    Off,
+    /// On where it is better.
+    Auto,
+}
+
+/// An output format of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// As of `--format`.
+    Rows(Format),
+    /// A table with a line for each value.
+    Lines,
+}
+
+const MODES: &str = "table, line, csv or json";
+const ON_OFF: &str = "on or off";
+const ON_OFF_AUTO: &str = "on, off or auto";
 
 impl<'a> Order<'a> {
     /// `None` for statements.
     pub fn of(text: &'a str) -> Option<Self> {
         let text = text.trim().trim_end_matches(';').trim_end();
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        Some(match (word.to_ascii_lowercase().as_str(), rest.trim()) {
-            ("\\q" | "quit" | "exit", "") => Self::Quit,
-            ("\\?" | "\\h" | "help", "") => Self::Help,
-            ("\\timing", "") => Self::Timing,
-            ("\\d" | "\\dt", "") => Self::Tables,
-            ("\\d", name) => Self::Describe(name),
-            ("\\i" | "\\include", file) => Self::Include { file: unquoted(file), beside: false },
+        let (word, rest) = (word.to_ascii_lowercase(), rest.trim());
+        // `\d+` says no more than `\d`, which says all.
+        let plain = if word.starts_with("\\d") { word.trim_end_matches('+') } else { word.as_str() };
+        Some(match (plain, rest) {
+            ("\\q" | "quit" | "exit" | ".quit" | ".exit", "") => Self::Quit,
+            ("\\?" | "\\h" | "help" | ".help", "") => Self::Help,
+            ("\\timing" | ".timer", switch) => {
+                let switch = Switch::of(switch).filter(|switch| *switch != Switch::Auto);
+                switch.map_or(Self::Wrong(text, ON_OFF), Self::Timing)
+            }
+            ("\\x", switch) => Switch::of(switch).map_or(Self::Wrong(text, ON_OFF_AUTO), Self::Expanded),
+            ("\\d", "") => Self::List(Listing::Relations, ""),
+            ("\\d", pattern) => Self::Describe(pattern),
+            (".tables", pattern) => Self::List(Listing::Relations, pattern),
+            ("\\dt", pattern) => Self::List(Listing::Tables, pattern),
+            ("\\dv", pattern) => Self::List(Listing::Views, pattern),
+            ("\\di" | ".indexes" | ".indices", pattern) => Self::List(Listing::Indexes, pattern),
+            ("\\df", pattern) => Self::List(Listing::Functions, pattern),
+            ("\\dn", pattern) => Self::List(Listing::Schemas, pattern),
+            ("\\l" | "\\list" | ".databases", pattern) => Self::List(Listing::Databases, pattern),
+            (".schema", pattern) => Self::Definitions(pattern),
+            (".mode", "") => Self::Mode(None),
+            (".mode", name) => Mode::of(name).map_or(Self::Wrong(text, MODES), |mode| Self::Mode(Some(mode))),
+            (".maxrows", count) => {
+                count.parse().map_or(Self::Wrong(text, "a number of rows, 0 for all"), Self::RowsMax)
+            }
+            ("\\o" | "\\out" | ".output", file) => Self::Output(unquoted(file)),
+            ("\\set", rest) => Self::Set(rest),
+            ("\\unset", name) => Self::Unset(name),
+            ("\\watch", rest) => Self::Watch(rest),
+            ("\\e" | "\\edit", file) => Self::Edit(unquoted(file)),
+            ("\\i" | "\\include" | ".read", file) => Self::Include { file: unquoted(file), beside: false },
             ("\\ir" | "\\include_relative", file) => Self::Include { file: unquoted(file), beside: true },
             (command, _) if command.starts_with('\\') => Self::Unknown(text),
+            (command, _) if command.strip_prefix('.').is_some_and(|name| name.starts_with(char::is_alphabetic)) => {
+                Self::Unknown(text)
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Switch {
+    fn of(text: &str) -> Option<Self> {
+        Some(match text.to_ascii_lowercase().as_str() {
+            "" => Self::Toggle,
+            "on" | "true" | "1" => Self::On,
+            "off" | "false" | "0" => Self::Off,
+            "auto" => Self::Auto,
+            _ => return None,
+        })
+    }
+}
+
+impl Mode {
+    /// By our names, DuckDB's and SQLite's.
+    fn of(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "table" | "box" | "column" | "duckbox" => Self::Rows(Format::Table),
+            "csv" => Self::Rows(Format::Csv),
+            "json" | "jsonlines" => Self::Rows(Format::Json),
+            "line" | "lines" => Self::Lines,
             _ => return None,
         })
     }
@@ -48,6 +152,25 @@ impl<'a> Order<'a> {
 /// Unquotes a name, which may be quoted if it contains spaces.
 fn unquoted(name: &str) -> &str {
     name.strip_prefix('\'').and_then(|name| name.strip_suffix('\'')).unwrap_or(name)
+}
+
+/// The words of a command's rest, without their single quotes, within which a doubled one stands for one.
+pub fn words(rest: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted) = (vec![], None::<String>, false);
+    let mut letters = rest.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' if is_quoted && letters.next_if_eq(&'\'').is_some() => word.get_or_insert_default().push('\''),
+            '\'' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            blank if blank.is_whitespace() && !is_quoted => words.extend(word.take()),
+            letter => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// Path of a script: below `folder` if that is given and the name is relative; `~/` is the home directory.
@@ -67,19 +190,41 @@ mod tests {
             ("\\q", Some(Order::Quit)),
             ("exit;", Some(Order::Quit)),
             ("QUIT", Some(Order::Quit)),
-            ("\\d", Some(Order::Tables)),
+            (".quit", Some(Order::Quit)),
+            ("\\d", Some(Order::List(Listing::Relations, ""))),
+            ("\\dt o*", Some(Order::List(Listing::Tables, "o*"))),
+            ("\\df+", Some(Order::List(Listing::Functions, ""))),
+            (".tables", Some(Order::List(Listing::Relations, ""))),
             ("\\d lineorder ", Some(Order::Describe("lineorder"))),
-            ("\\d system.queries;", Some(Order::Describe("system.queries"))),
+            ("\\d+ system.queries;", Some(Order::Describe("system.queries"))),
+            (".schema t", Some(Order::Definitions("t"))),
+            (".mode CSV", Some(Order::Mode(Some(Mode::Rows(Format::Csv))))),
+            (".mode yaml", Some(Order::Wrong(".mode yaml", MODES))),
+            ("\\timing", Some(Order::Timing(Switch::Toggle))),
+            ("\\timing off", Some(Order::Timing(Switch::Off))),
+            ("\\timing auto", Some(Order::Wrong("\\timing auto", ON_OFF))),
+            ("\\x auto", Some(Order::Expanded(Switch::Auto))),
+            ("\\o 'a b.txt'", Some(Order::Output("a b.txt"))),
+            ("\\set n 1", Some(Order::Set("n 1"))),
             ("\\i a b.sql ", include("a b.sql", false)),
             ("\\i 'a b.sql';", include("a b.sql", false)),
             ("\\ir ../x.sql", include("../x.sql", true)),
+            (".read x.sql", include("x.sql", false)),
             ("\\i", include("", false)),
-            ("\\x y", Some(Order::Unknown("\\x y"))),
+            ("\\y z", Some(Order::Unknown("\\y z"))),
+            (".nothing", Some(Order::Unknown(".nothing"))),
             ("exit from x", None),
+            (".5", None),
             ("select 1;", None),
         ] {
             assert_eq!(Order::of(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn words_may_be_quoted() {
+        assert_eq!(words(" a  'b c''d' e'f'g '' "), ["a", "b c'd", "efg", ""]);
+        assert_eq!(words(""), Vec::<String>::new());
     }
 
     #[test]

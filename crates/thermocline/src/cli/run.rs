@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use futures::TryStreamExt;
-use thermocline_database::{Error, Headings, QueryResult, Session, Statement, Streams};
+use thermocline_database::{Error, Headings, Session, Statement, Streams, Variables};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use super::Failure;
 use super::interrupt::Interrupt;
-use super::output::{self, Format, ROWS_AT_ONCE};
+use super::output::{self, Format, ROWS_AT_ONCE, Sink};
 use super::progress::ProgressLine;
 
 /// Longest wait for a cancelled query to end; it ends anyway.
@@ -35,6 +35,8 @@ pub struct Finished {
     pub affected: Option<u64>,
     /// Time from its start to its last row written.
     pub time: Duration,
+    /// What was shown of its rows.
+    pub shown: Shown,
     /// Whether it had already ended when Ctrl-C tried to stop it.
     pub was_late: bool,
 }
@@ -52,28 +54,82 @@ pub struct Runner {
     pub interrupt: Interrupt,
     /// Whether no script is read from standard input, so that COPY may read it.
     pub is_stdin_free: bool,
+    /// Whether a table has a line for each value.
+    pub expanded: Expanded,
+    /// Destination of rows.
+    pub sink: Sink,
+    /// Variables that statements refer to.
+    pub variables: Variables,
+    /// The last statement; `None` before the first.
+    pub last: Option<Statement>,
+    /// Columns of the terminal of a shell; `None` if nobody looks at one.
+    pub columns: Option<usize>,
+    /// Maximum rows of a result that a shell shows; `None` for all.
+    pub rows_max: Option<usize>,
+}
+
+/// Maximum rows of a result that a shell shows, unless `.maxrows` says another number.
+const ROWS_MAX: usize = 1000;
+
+/// What of some rows was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Rows that were left out.
+    pub rows_hidden: usize,
+    /// Columns that were left out.
+    pub columns_hidden: usize,
+}
+
+/// When a table has a line for each value, instead of one for each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expanded {
+    /// Never.
+    #[default]
+    Off,
+    /// Always.
+    On,
+    /// If a row is wider than the terminal.
+    Auto,
 }
 
 impl Runner {
+    /// A runner of a session's statements.
+    pub fn new(session: Session, format: Format, interrupt: Interrupt, is_stdin_free: bool) -> Self {
+        Self {
+            session,
+            format,
+            timing: true,
+            interrupt,
+            is_stdin_free,
+            expanded: Expanded::default(),
+            sink: Sink::default(),
+            variables: Variables::default(),
+            last: None,
+            columns: None,
+            rows_max: Some(ROWS_MAX),
+        }
+    }
+
     /// Runs `statement` and writes its rows.
     ///
     /// # Errors
     /// The statement's error; [`Failure::Interrupted`] after Ctrl-C.
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
-        let Counts { rows, affected, was_late } = match self.format {
+        self.last = Some(statement.clone());
+        let Counts { rows, affected, shown, was_late } = match self.format {
             Format::Table => self.run_table(statement).await?,
             Format::Csv | Format::Json => self.run_streaming(statement).await?,
         };
-        output::flush()?;
-        Ok(Finished { rows, affected, time: started.elapsed(), was_late })
+        self.sink.flush()?;
+        Ok(Finished { rows, affected, time: started.elapsed(), shown, was_late })
     }
 
     /// Standard streams of COPY. Standard input belongs to a script unless its text was an argument.
     fn streams(&self, statement: &Statement) -> Streams {
         Streams {
             input: (self.is_stdin_free && statement.reads_input()).then(|| Box::new(std::io::stdin()) as _),
-            output: statement.writes_output().then(|| Box::new(std::io::stdout()) as _),
+            output: statement.writes_output().then(|| self.sink.writer()),
         }
     }
 
@@ -96,9 +152,12 @@ impl Runner {
             Ok(Some(result)) => {
                 let result = result.map_err(|error| panicked(&error))?;
                 let result = result.map_err(|error| failed(error, canceled))?;
-                self.print_table(&result, &headings)?;
+                let shown = match result.has_rows {
+                    true => self.print_rows(&headings.of_schema(&result.schema), &result.batches)?,
+                    false => Shown::default(),
+                };
                 let rows = result.has_rows.then_some(result.rows() as u64);
-                Ok(Counts { rows, affected: result.affected, was_late: canceled })
+                Ok(Counts { rows, affected: result.affected, shown, was_late: canceled })
             }
             Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
             Err(failure) => {
@@ -108,25 +167,76 @@ impl Runner {
         }
     }
 
-    fn print_table(&self, result: &QueryResult, headings: &Headings) -> Result<(), Failure> {
-        if !result.has_rows {
-            return Ok(());
-        }
-        let layout = output::table::Layout::new(&headings.of_schema(&result.schema), &result.batches)?;
+    /// Writes rows that are all there. A table in the terminal of a shell has at most as many rows as it shows, and
+    /// fits its width.
+    ///
+    /// # Errors
+    /// If a value has no text, output fails, or Ctrl-C is pressed.
+    pub fn print_rows(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Shown, Failure> {
         let mut text = String::new();
-        layout.header(&mut text);
-        output::print(text.as_bytes())?;
-        for batch in &result.batches {
+        let columns = self.columns.filter(|_| self.format == Format::Table && self.sink.is_terminal());
+        let (batches, rows_hidden) = first_rows(batches, columns.and(self.rows_max));
+        let layout = match self.format {
+            Format::Table => Some(output::table::Layout::new(schema, &batches)?),
+            Format::Csv => {
+                output::csv::header(schema, &mut text);
+                None
+            }
+            Format::Json => None,
+        };
+        let is_wide = layout.as_ref().zip(columns).is_some_and(|(layout, columns)| layout.width() > columns);
+        let is_expanded = self.expanded == Expanded::On || self.expanded == Expanded::Auto && is_wide;
+        let layout = match (layout, columns) {
+            (Some(layout), Some(columns)) if !is_expanded => Some(layout.within(columns)),
+            (layout, _) => layout,
+        };
+        let columns_hidden = layout.as_ref().map_or(0, output::table::Layout::hidden);
+        if let Some(layout) = layout.as_ref().filter(|_| !is_expanded) {
+            layout.header(&mut text);
+        }
+        self.sink.print(text.as_bytes())?;
+        let mut number = 1;
+        for batch in &batches {
             for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 if self.interrupt.pressed() {
                     return Err(Failure::Interrupted);
                 }
                 text.clear();
-                layout.rows(batch, start, &mut text)?;
-                output::print(text.as_bytes())?;
+                match &layout {
+                    Some(layout) if is_expanded => {
+                        output::expanded::records(layout, batch, start, number + start as u64, &mut text)?;
+                    }
+                    Some(layout) => layout.rows(batch, start, &mut text)?,
+                    None => {
+                        let some = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
+                        self.append(schema, &some, &mut text)?;
+                    }
+                }
+                self.sink.print(text.as_bytes())?;
             }
+            number += batch.num_rows() as u64;
+        }
+        Ok(Shown { rows_hidden, columns_hidden })
+    }
+
+    /// Appends rows as CSV or JSON.
+    fn append(&self, schema: &SchemaRef, rows: &RecordBatch, text: &mut String) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => output::json::rows(schema, rows, text)?,
+            Format::Csv | Format::Table => output::csv::rows(rows, text)?,
         }
         Ok(())
+    }
+
+    /// Writes a line for people; nothing in formats for programs.
+    ///
+    /// # Errors
+    /// If output fails.
+    pub fn say(&self, line: &str) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => self.sink.print(format!("{line}\n").as_bytes()),
+            Format::Csv | Format::Json => Ok(()),
+        }
     }
 
     async fn run_streaming(&mut self, statement: Statement) -> Result<Counts, Failure> {
@@ -143,8 +253,8 @@ impl Runner {
             Ok(rows) => match task.join_next().await {
                 Some(Err(error)) => Err(panicked(&error)),
                 Some(Ok(Err(error))) => Err(failed(error, canceled)),
-                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, was_late: canceled }),
-                None => Ok(Counts { rows, affected: None, was_late: canceled }),
+                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, shown: Shown::default(), was_late: canceled }),
+                None => Ok(Counts { rows, affected: None, shown: Shown::default(), was_late: canceled }),
             },
             Err(failure) => {
                 drop(pieces);
@@ -176,7 +286,7 @@ impl Runner {
                 piece => piece?,
             };
             let Some(piece) = piece else { break };
-            if let Some(progress) = progress.filter(|_| output::to_terminal()) {
+            if let Some(progress) = progress.filter(|_| self.sink.is_terminal()) {
                 // Rows and progress would overwrite each other.
                 progress.stop();
             }
@@ -187,7 +297,7 @@ impl Runner {
                     if self.format == Format::Csv {
                         text.clear();
                         output::csv::header(&shown, &mut text);
-                        output::print(text.as_bytes())?;
+                        self.sink.print(text.as_bytes())?;
                     }
                 }
                 Piece::Rows(batch) => {
@@ -197,13 +307,10 @@ impl Runner {
                         }
                         let some = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
                         text.clear();
-                        match self.format {
-                            Format::Json => output::json::rows(&shown, &some, &mut text)?,
-                            Format::Csv | Format::Table => output::csv::rows(&some, &mut text)?,
-                        }
-                        output::print(text.as_bytes())?;
+                        self.append(&shown, &some, &mut text)?;
+                        self.sink.print(text.as_bytes())?;
                     }
-                    output::flush()?;
+                    self.sink.flush()?;
                     rows = rows.map(|rows| rows + batch.num_rows() as u64);
                 }
             }
@@ -212,12 +319,39 @@ impl Runner {
     }
 }
 
+/// `3 rows`, with what was left out of them: `1200 rows, 1000 shown, 2 columns left out`.
+pub fn counted(rows: u64, shown: Shown) -> String {
+    let mut text = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+    if shown.rows_hidden > 0 {
+        text += &format!(", {} shown, .maxrows 0 for all", rows.saturating_sub(shown.rows_hidden as u64));
+    }
+    if shown.columns_hidden > 0 {
+        let plural = if shown.columns_hidden == 1 { "" } else { "s" };
+        text += &format!(", {} column{plural} left out, \\x for all", shown.columns_hidden);
+    }
+    text
+}
+
+/// The first rows of some batches, up to a number, and the number of the others.
+fn first_rows(batches: &[RecordBatch], rows_max: Option<usize>) -> (Vec<RecordBatch>, usize) {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut left = rows_max.unwrap_or(rows);
+    let some = batches.iter().map(|batch| {
+        let kept = batch.num_rows().min(left);
+        left -= kept;
+        batch.slice(0, kept)
+    });
+    (some.collect(), rows.saturating_sub(rows_max.unwrap_or(rows)))
+}
+
 /// Counts of a statement.
 struct Counts {
     /// Rows of the result.
     rows: Option<u64>,
     /// Rows changed.
     affected: Option<u64>,
+    /// See [`Finished::shown`].
+    shown: Shown,
     /// See [`Finished::was_late`].
     was_late: bool,
 }

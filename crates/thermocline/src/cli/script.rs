@@ -6,27 +6,42 @@
 //! statement and one piece of text of a script are in memory.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use thermocline_database::{Part, Script, Statement};
+use thermocline_database::{Part, Script, Statement, Variables};
 
 use super::Failure;
+use super::browse;
+use super::editor;
 use super::failure::notice;
-use super::order::{Order, path_of};
-use super::output::Format;
-use super::run::Runner;
+use super::order::{Mode, Order, Switch, path_of, words};
+use super::output::{Format, Sink};
+use super::run::{Expanded, Runner};
 use super::source::Source;
 use super::sql::summary;
 
 /// Maximum depth of scripts that include each other, because one that includes itself never ends.
 const DEPTH_MAX: usize = 16;
 
+/// Pause between two runs of a watched statement, unless the command says another.
+const WATCH_PAUSE: Duration = Duration::from_secs(2);
+
 const HELP: &str = "\
 Statements end with a semicolon and may take several lines. Tab completes.
-  \\d          list tables          \\timing     show times, or not
-  \\d NAME     describe a table     \\q, Ctrl-D  quit
-  \\i FILE     run a script         \\ir FILE    the same, from the directory of the script that says so
+  \\d, .tables     list tables and views       \\dt \\dv \\di \\df   tables, views, indexes, functions
+  \\d NAME         describe a table or view    \\dn \\l           schemas, the database
+  .schema NAME    the statements that create it; names may have * and ?, as in \\dt o*
+  \\i FILE         run a script                \\ir FILE         from the directory of the script that says so
+  \\e [FILE]       edit the last statement     \\watch [SECONDS] repeat it, c=N times or until Ctrl-C
+  \\x [auto]       a line for each value       .mode NAME        table, line, csv or json
+  .maxrows N      show at most N rows, 0 for all
+  \\o [FILE]       write rows to a file        \\timing          show times, or not
+  \\set NAME TEXT  for :NAME, :'NAME', :\"NAME\" in statements; \\unset NAME; \\set lists all
+  \\q, Ctrl-D      quit
 Ctrl-C clears the line, or cancels the query that runs. SHOW ALL lists settings, SET changes them.";
 
 /// Origin of a command or statement.
@@ -62,7 +77,18 @@ pub enum Ended {
 /// The first error; everything before it has run.
 pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure> {
     let (mut script, mut parts) = (Script::whole(text), vec![]);
-    while let Some(part) = script.part()? {
+    // Variables that the text sets before it refers to them.
+    let mut variables = runner.variables.clone();
+    while let Some(part) = script.part_with(&variables)? {
+        if let Part::Command(command) = &part {
+            match Order::of(command) {
+                Some(Order::Set(rest)) => {
+                    let _reported_when_it_runs = set(&mut variables, rest);
+                }
+                Some(Order::Unset(name)) => variables.unset(name),
+                _ => {}
+            }
+        }
         parts.push(part);
     }
     let count = parts.iter().filter(|part| matches!(part, Part::Statement(_))).count();
@@ -83,7 +109,7 @@ pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure
 /// The first error; everything before it has run.
 pub async fn run_typed(runner: &mut Runner, text: &str) -> Result<Ended, Failure> {
     let mut script = Script::whole(text);
-    while let Some(part) = script.part()? {
+    while let Some(part) = script.part_with(&runner.variables)? {
         if run_part(runner, part, Origin::SHELL, None).await? == Ended::Quit {
             return Ok(Ended::Quit);
         }
@@ -113,7 +139,7 @@ async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) 
     let from = Origin { folder: path.parent(), is_stdin: from.is_stdin || source.is_stdin(), ..from };
     let (mut script, mut number, mut is_whole) = (Script::default(), 0, false);
     loop {
-        while let Some(part) = script.part()? {
+        while let Some(part) = script.part_with(&runner.variables)? {
             let place = match &part {
                 Part::Statement(statement) => {
                     number += 1;
@@ -158,12 +184,72 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
     match order {
         Order::Quit => return Ok(Ended::Quit),
         Order::Help => notice(format_args!("{HELP}")),
-        Order::Timing => {
-            runner.timing = !runner.timing;
+        Order::Timing(switch) => {
+            runner.timing = match switch {
+                Switch::Toggle | Switch::Auto => !runner.timing,
+                Switch::On => true,
+                Switch::Off => false,
+            };
             notice(format_args!("times are {}", if runner.timing { "shown" } else { "not shown" }));
         }
-        Order::Tables => run_all(runner, "SHOW TABLES", from.is_typed).await?,
-        Order::Describe(name) => run_all(runner, &format!("DESCRIBE {name}"), from.is_typed).await?,
+        Order::Expanded(switch) => {
+            runner.expanded = match (switch, runner.expanded) {
+                (Switch::Auto, _) => Expanded::Auto,
+                (Switch::On, _) | (Switch::Toggle, Expanded::Off) => Expanded::On,
+                (Switch::Off, _) | (Switch::Toggle, Expanded::On | Expanded::Auto) => Expanded::Off,
+            };
+            notice(format_args!(
+                "{}",
+                match runner.expanded {
+                    Expanded::Off => "a line for each row",
+                    Expanded::On => "a line for each value",
+                    Expanded::Auto => "a line for each value, if a row is wider than the terminal",
+                }
+            ));
+        }
+        Order::List(listing, pattern) => browse::list(runner, listing, pattern).await?,
+        Order::Describe(pattern) => browse::describe(runner, pattern).await?,
+        Order::Definitions(pattern) => browse::definitions(runner, pattern).await?,
+        Order::Mode(None) => {
+            let format = runner.format.to_possible_value();
+            notice(format_args!("rows are shown as {}", format.as_ref().map_or("", PossibleValue::get_name)));
+        }
+        Order::Mode(Some(mode)) => {
+            (runner.format, runner.expanded) = match mode {
+                Mode::Rows(format) => (format, Expanded::Off),
+                Mode::Lines => (Format::Table, Expanded::On),
+            };
+        }
+        Order::RowsMax(count) => runner.rows_max = Some(count).filter(|count| *count > 0),
+        Order::Output("") => runner.sink = Sink::Standard,
+        Order::Output(file) if file.starts_with('|') => {
+            return Err(Failure::Failed("\\o takes the name of a file, not a command".to_owned()));
+        }
+        Order::Output(file) => runner.sink = Sink::create(&path_of(file, None))?,
+        Order::Set("") => {
+            for (name, value) in runner.variables.iter() {
+                runner.sink.print(format!("{name} = '{}'\n", value.replace('\'', "''")).as_bytes())?;
+            }
+            runner.sink.flush()?;
+        }
+        Order::Set(rest) => set(&mut runner.variables, rest)?,
+        Order::Unset(name) => runner.variables.unset(name),
+        Order::Watch(rest) => watch(runner, rest, from).await?,
+        Order::Edit(_) if !from.is_typed => {
+            return Err(Failure::Failed("\\e is for the shell: a script has nobody who edits".to_owned()));
+        }
+        Order::Edit(file) => {
+            let last = runner.last.as_ref().map(|last| format!("{};\n", last.text)).unwrap_or_default();
+            let edited = editor::edited(file, &last).await?;
+            // Ctrl-C was meant for the editor.
+            runner.interrupt.reset();
+            let Some(text) = edited else {
+                notice(format_args!("not changed, and not run"));
+                return Ok(Ended::Done);
+            };
+            notice(format_args!("{}", text.trim_end()));
+            return run_edited(runner, text).await;
+        }
         Order::Include { file: "", .. } => return Err(Failure::Failed("\\i needs the name of a file".to_owned())),
         Order::Include { file, .. } if from.depth == DEPTH_MAX => {
             return Err(Failure::Failed(format!("{file}: scripts include each other more than {DEPTH_MAX} deep")));
@@ -175,6 +261,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
             }
             run_file(runner, path, Origin { depth: from.depth + 1, ..from }).await?;
         }
+        Order::Wrong(command, takes) => return Err(Failure::Failed(format!("{command}: expected {takes}"))),
         Order::Unknown(command) => {
             return Err(Failure::Failed(format!("there is no command {command}; \\? lists them")));
         }
@@ -182,11 +269,55 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
     Ok(Ended::Done)
 }
 
-async fn run_all(runner: &mut Runner, sql: &str, typed: bool) -> Result<(), Failure> {
-    for statement in Statement::parse(sql)? {
-        run_statement(runner, statement, typed).await?;
+fn run_edited(runner: &mut Runner, text: String) -> LocalBoxFuture<'_, Result<Ended, Failure>> {
+    async move { run_typed(runner, &text).await }.boxed_local()
+}
+
+/// Sets a variable: the first word is its name, and the others, without blanks between them, its value.
+fn set(variables: &mut Variables, rest: &str) -> Result<(), Failure> {
+    let mut words = words(rest).into_iter();
+    let name = words.next().unwrap_or_default();
+    if variables.set(&name, &words.collect::<String>()) {
+        return Ok(());
     }
-    Ok(())
+    let takes = "letters, digits and underscores";
+    Err(Failure::Failed(format!("\\set: a variable has a name of {takes}, not \"{name}\"; SET changes a setting")))
+}
+
+/// Repeats the last statement.
+async fn watch(runner: &mut Runner, rest: &str, from: Origin<'_>) -> Result<(), Failure> {
+    let (mut pause, mut times) = (WATCH_PAUSE, None);
+    for word in words(rest) {
+        let wrong = || Failure::Failed(format!("\\watch: expected [i=]SECONDS and c=COUNT, not {word}"));
+        match word.split_once('=') {
+            Some(("c" | "count", count)) => {
+                times = Some(count.parse::<u64>().ok().filter(|count| *count > 0).ok_or_else(wrong)?);
+            }
+            Some(("i" | "interval", seconds)) => pause = duration(seconds).ok_or_else(wrong)?,
+            None => pause = duration(&word).ok_or_else(wrong)?,
+            Some(_) => return Err(wrong()),
+        }
+    }
+    let Some(statement) = runner.last.clone() else {
+        return Err(Failure::Failed("\\watch repeats the last statement, and none has run".to_owned()));
+    };
+    let mut left = times;
+    loop {
+        run_statement(runner, statement.clone(), from.is_typed).await?;
+        left = left.map(|left| left - 1);
+        if left == Some(0) {
+            return Ok(());
+        }
+        match runner.interrupt.or(tokio::time::sleep(pause)).await {
+            // That is how it ends.
+            Err(Failure::Interrupted) if from.is_typed => return Ok(()),
+            ended => ended?,
+        }
+    }
+}
+
+fn duration(seconds: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
 async fn run_statement(runner: &mut Runner, statement: Statement, typed: bool) -> Result<(), Failure> {

@@ -43,6 +43,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
             Input::End => return Ok(()),
         };
         history.add(&mut editor, &text);
+        runner.columns = editor.dimensions().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
         // Ctrl-C at the prompt was meant for the line.
         runner.interrupt.reset();
         let started = Instant::now();

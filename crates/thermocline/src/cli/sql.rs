@@ -1,17 +1,17 @@
 //! `thermocline sql`: scripts and the shell.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgMatches, Args};
-use thermocline_database::{Database, OpenOptions, check_setting};
+use thermocline_database::{Database, OpenOptions, check_setting, nearest};
 
 use super::Failure;
 use super::interrupt::Interrupt;
 use super::output::Format;
 use super::recovery_line::RecoveryLine;
-use super::run::{Finished, Runner};
+use super::run::{Finished, Runner, Shown, counted};
 use super::script::{self, Origin};
 use super::shell;
 
@@ -19,7 +19,7 @@ use super::shell;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SqlArgs {
-    /// Database directory, created if missing; without it, nothing is kept
+    /// Database directory, created if missing, which a shell asks about; without it, nothing is kept
     #[arg(value_name = "DB")]
     directory: Option<PathBuf>,
 
@@ -102,12 +102,16 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     if scripts.is_empty() && !interactive {
         scripts.push(Source::File("-".into()));
     }
+    if let Some(directory) = arguments.directory.as_deref().filter(|directory| interactive && !directory.exists()) {
+        // Ctrl-C still ends the program.
+        confirm(directory)?;
+    }
     let mut interrupt = Interrupt::listen(!interactive)?;
     let database = interrupt.clone().or(open(&arguments)).await??;
     interrupt.reset();
     let session = database.session();
     let is_stdin_free = !interactive && scripts.iter().all(|script| matches!(script, Source::Text(_)));
-    let mut runner = Runner { session, format: arguments.format, timing: true, interrupt, is_stdin_free };
+    let mut runner = Runner::new(session, arguments.format, interrupt, is_stdin_free);
     if interactive {
         shell::run(&mut runner).await?;
     } else {
@@ -126,6 +130,40 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     };
     Ok(runner.interrupt.clone().or(closed).await??)
 }
+
+/// Asks the user of a shell whether a database is to be created: its path may be mistyped.
+///
+/// # Errors
+/// If it is not to be.
+fn confirm(directory: &Path) -> Result<(), Failure> {
+    let near = similar(directory).map(|near| format!("; did you mean {}?", near.display())).unwrap_or_default();
+    let mut stderr = std::io::stderr().lock();
+    let _nobody_listens = write!(stderr, "There is no database {}{near}\nCreate it? [y/N] ", directory.display())
+        .and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(|error| Failure::Failed(format!("terminal: {error}")))?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::Failed(format!("database {} is not created", directory.display()))),
+    }
+}
+
+/// A database beside a path whose name is similar.
+fn similar(directory: &Path) -> Option<PathBuf> {
+    let parent = directory.parent()?;
+    let beside = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let is_database = |path: &Path| DATABASE_FILES.iter().any(|file| path.join(file).exists());
+    let paths = std::fs::read_dir(beside).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let names: Vec<String> = paths
+        .filter(|path| is_database(path))
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .collect();
+    let near = nearest(directory.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+    Some(parent.join(near))
+}
+
+/// Files by which a directory is known as a database's.
+const DATABASE_FILES: [&str; 3] = ["lock", "catalog.sql", "rows.id"];
 
 /// Opens the database with the settings of the command line.
 async fn open(arguments: &SqlArgs) -> Result<Database, Failure> {
@@ -147,10 +185,9 @@ async fn open(arguments: &SqlArgs) -> Result<Database, Failure> {
 
 /// `3 rows, 0.012 s`.
 pub fn summary(finished: Finished, timing: bool) -> String {
-    let count = |rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
     let rows = match (finished.rows, finished.affected) {
-        (Some(rows), _) => count(rows),
-        (None, Some(changed)) if changed > 0 => format!("{} changed", count(changed)),
+        (Some(rows), _) => counted(rows, finished.shown),
+        (None, Some(changed)) if changed > 0 => format!("{} changed", counted(changed, Shown::default())),
         _ => "done".to_owned(),
     };
     if timing { format!("{rows}, {}", seconds(finished.time)) } else { rows }

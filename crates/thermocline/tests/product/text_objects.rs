@@ -309,7 +309,7 @@ async fn a_sample_that_ends_within_a_quoted_line_break() {
         fs::write(folder.path().join("1.csv.gz"), gzip(text.as_bytes())).unwrap();
         let duckdb = "SELECT * FROM read_csv('{}/*', header = true, quote = '\"', escape = '\"', delim = ',', \
                       auto_detect = false, max_line_size = 20000000, columns = {'id': 'BIGINT', 'note': 'VARCHAR'})";
-        assert_inferred(folder.path(), "", &["Int64", "Utf8View"], duckdb).await;
+        assert_inferred(folder.path(), "", &["BIGINT", "TEXT"], duckdb).await;
     }
 }
 
@@ -325,7 +325,7 @@ async fn inference_knows_the_text_of_null() {
              columns = {{'a': 'BIGINT', 'b': 'DOUBLE', 'c': 'DATE', 'd': 'VARCHAR'}}, allow_quoted_nulls = false)"
         );
         let options = format!("OPTIONS (null_value '{null}')");
-        assert_inferred(folder.path(), &options, &["Int64", "Float64", "Date32", "Utf8View"], &duckdb).await;
+        assert_inferred(folder.path(), &options, &["BIGINT", "DOUBLE PRECISION", "DATE", "TEXT"], &duckdb).await;
     }
 }
 
@@ -342,7 +342,7 @@ async fn timestamps_with_offsets() {
     session.run(&create(folder.path().to_str().unwrap(), "")).await.unwrap();
     let described = session.run("DESCRIBE t").await.unwrap();
     let types: Vec<_> = canonical(&described).into_iter().map(|row| row[1].clone().unwrap()).collect();
-    assert_eq!(types, ["Int64", "Timestamp(µs, \"+00:00\")", "Timestamp(µs)", "Utf8View"]);
+    assert_eq!(types, ["BIGINT", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP", "TEXT"]);
     let mut duckdb = Oracle::start();
     duckdb.query("SET TimeZone = 'UTC'");
     let read = format!(

@@ -15,11 +15,28 @@ pub struct Terminal {
 impl Terminal {
     /// A shell with additional options of `thermocline sql`.
     pub fn open(database: &Path, options: &str) -> Self {
-        let command = format!("exec {BINARY} sql {} {options}", database.display());
+        Self::started(&format!("exec {BINARY} sql {} {options}", database.display()), database, &[])
+    }
+
+    /// A shell in a terminal of so many columns.
+    pub fn sized(database: &Path, columns: usize) -> Self {
+        let command = format!("stty columns {columns} rows 40; exec {BINARY} sql {}", database.display());
+        Self::started(&command, database, &[])
+    }
+
+    /// A shell with an editor for `\e`.
+    pub fn with_editor(database: &Path, editor: &str) -> Self {
+        Self::started(&format!("exec {BINARY} sql {}", database.display()), database, &[("EDITOR", editor)])
+    }
+
+    fn started(command: &str, database: &Path, environment: &[(&str, &str)]) -> Self {
         let mut process = Command::new("script")
-            .args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"])
+            .args(["--quiet", "--flush", "--return", "--command", command, "/dev/null"])
             .env("TERM", "dumb")
             .env("XDG_STATE_HOME", database)
+            .env_remove("PSQL_EDITOR")
+            .env_remove("VISUAL")
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -65,5 +82,13 @@ impl Terminal {
         let status = self.process.wait().unwrap();
         drop(input);
         assert!(status.success(), "{status}: {}", self.said.lock().unwrap());
+    }
+
+    /// Waits for the end of a shell that ends by itself; returns its exit code.
+    pub fn ends(mut self) -> Option<i32> {
+        let input = self.process.stdin.take();
+        let status = self.process.wait().unwrap();
+        drop(input);
+        status.code()
     }
 }

@@ -1,16 +1,11 @@
-//! CSV as in RFC 4180, with `
-//! ` line ends. NULL is an empty field, an empty string is `""`: unlike with Arrow's writer, a reader can distinguish
-//! them.
+//! CSV as in RFC 4180, with `\n` line ends. NULL is an empty field, an empty string is `""`: unlike with Arrow's
+//! writer, a reader can distinguish them. Lists, structs and maps are JSON.
 
-use std::fmt::Write;
-
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use datafusion::common::DataFusionError;
-use thermocline_pushdown::with_sql_texts;
+use super::cells::{Cells, Columns};
 
 /// Appends the header line.
 pub fn header(schema: &Schema, text: &mut String) {
@@ -30,23 +25,17 @@ pub fn header(schema: &Schema, text: &mut String) {
 /// # Errors
 /// If a value has no text.
 pub fn rows(batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
-    let arrays = batch.columns().iter().map(with_sql_texts).collect::<Result<Vec<_>, DataFusionError>>()?;
-    let options = FormatOptions::new().with_display_error(false);
-    let columns = arrays
-        .iter()
-        .map(|array| Ok((array.logical_nulls(), ArrayFormatter::try_new(array.as_ref(), &options)?)))
-        .collect::<Result<Vec<_>, ArrowError>>()?;
+    let columns = Columns::of(batch)?;
+    let cells = Cells::new(&columns)?;
     for row in 0..batch.num_rows() {
-        for (i, (nulls, values)) in columns.iter().enumerate() {
-            if i > 0 {
+        for column in 0..cells.width() {
+            if column > 0 {
                 text.push(',');
             }
-            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-                continue;
-            }
             let start = text.len();
-            write!(text, "{}", values.value(row)).map_err(|_| no_text(batch, i))?;
-            quote_from(start, text);
+            if cells.write(row, column, text).map_err(|_| no_text(batch, column))? {
+                quote_from(start, text);
+            }
         }
         text.push('\n');
     }

@@ -6,16 +6,19 @@
 //! | integers, decimals | numbers, all digits |
 //! | floats | the shortest number that reads back the same; `"NaN"`, `"Infinity"`, `"-Infinity"` as PostgreSQL |
 //! | booleans | `true`, `false` |
-//! | lists; structs | arrays; objects |
+//! | lists; structs and maps | arrays; objects |
 //! | JSON documents | as they are |
 //! | everything else | strings, dates and times in ISO 8601, binary in hex |
 
 use std::collections::HashSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, RecordBatch, StructArray,
+};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Fields, Float32Type, Float64Type, Schema};
+use arrow::datatypes::{DataType, FieldRef, Fields, Float32Type, Float64Type, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use thermocline_pushdown::is_jsonb;
@@ -38,7 +41,7 @@ pub fn rows(schema: &Schema, batch: &RecordBatch, text: &mut String) -> Result<(
 }
 
 /// Formatter of one column's values.
-enum Values<'a> {
+pub enum Values<'a> {
     /// Written unquoted: integers, decimals, booleans.
     Bare(&'a dyn Array, ArrayFormatter<'a>),
     /// Quoted.
@@ -49,10 +52,15 @@ enum Values<'a> {
     LargeList(&'a GenericListArray<i64>),
     FixedSizeList(&'a FixedSizeListArray),
     Struct(&'a dyn Array, Vec<String>, Vec<Values<'a>>),
+    Map(&'a MapArray),
 }
 
 impl<'a> Values<'a> {
-    fn new(array: &'a ArrayRef) -> Result<Self, ArrowError> {
+    /// A formatter of an array of [`materialised`].
+    ///
+    /// # Errors
+    /// If values of the type have no text.
+    pub fn new(array: &'a ArrayRef) -> Result<Self, ArrowError> {
         let array = array.as_ref();
         let options = FormatOptions::new().with_display_error(false);
         Ok(match array.data_type() {
@@ -61,6 +69,7 @@ impl<'a> Values<'a> {
             DataType::List(_) => Self::List(array.as_list()),
             DataType::LargeList(_) => Self::LargeList(array.as_list()),
             DataType::FixedSizeList(..) => Self::FixedSizeList(array.as_fixed_size_list()),
+            DataType::Map(..) => Self::Map(array.as_map()),
             // A document is written as its text.
             of if is_jsonb(of) => match array.as_struct().columns() {
                 [texts] => Self::Bare(array, ArrayFormatter::try_new(texts.as_ref(), &options)?),
@@ -88,10 +97,15 @@ impl<'a> Values<'a> {
             Self::List(array) => array.is_null(row),
             Self::LargeList(array) => array.is_null(row),
             Self::FixedSizeList(array) => array.is_null(row),
+            Self::Map(array) => array.is_null(row),
         }
     }
 
-    fn write(&self, row: usize, text: &mut String) -> Result<(), ArrowError> {
+    /// Appends the value of a row.
+    ///
+    /// # Errors
+    /// If it has no text.
+    pub fn write(&self, row: usize, text: &mut String) -> Result<(), ArrowError> {
         if self.is_null(row) {
             text.push_str("null");
             return Ok(());
@@ -112,18 +126,32 @@ impl<'a> Values<'a> {
             Self::LargeList(array) => list(array, row, text)?,
             Self::FixedSizeList(array) => elements(&array.value(row), text)?,
             Self::Struct(_, keys, values) => object(keys, values, row, text)?,
+            Self::Map(array) => entries(&array.value(row), text)?,
         }
         Ok(())
     }
 }
 
-/// Unpacks dictionaries and run ends, and converts intervals and UUIDs to text, if they are a column of their own.
-fn materialised(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+/// Unpacks dictionaries and run ends, and converts intervals and UUIDs to text, in a column and in its structs.
+///
+/// # Errors
+/// If a value has no text.
+pub fn materialised(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => cast(array, values),
         DataType::RunEndEncoded(_, values) => cast(array, values.data_type()),
         // A document is not converted.
         of if is_jsonb(of) => Ok(ArrayRef::clone(array)),
+        DataType::Struct(fields) => {
+            let record = array.as_struct();
+            let columns = record.columns().iter().map(materialised).collect::<Result<Vec<_>, _>>()?;
+            let field = |(field, column): (&FieldRef, &ArrayRef)| {
+                field.as_ref().clone().with_data_type(column.data_type().clone())
+            };
+            let fields: Fields = fields.iter().zip(&columns).map(field).collect();
+            let made = StructArray::try_new_with_length(fields, columns, record.nulls().cloned(), record.len())?;
+            Ok(Arc::new(made))
+        }
         _ => Ok(with_sql_texts(array)?),
     }
 }
@@ -156,6 +184,27 @@ fn elements(array: &ArrayRef, text: &mut String) -> Result<(), ArrowError> {
         values.write(i, text)?;
     }
     text.push(']');
+    Ok(())
+}
+
+/// The entries of a map, as an object.
+fn entries(of: &StructArray, text: &mut String) -> Result<(), ArrowError> {
+    let [keys, values] = of.columns() else {
+        return Err(ArrowError::CastError("a map has keys and values".to_owned()));
+    };
+    let (keys, values) = (with_sql_texts(keys)?, materialised(values)?);
+    let options = FormatOptions::new().with_display_error(false);
+    let (keys, values) = (ArrayFormatter::try_new(keys.as_ref(), &options)?, Values::new(&values)?);
+    text.push('{');
+    for row in 0..of.len() {
+        if row > 0 {
+            text.push(',');
+        }
+        string(&keys.value(row).try_to_string()?, text);
+        text.push(':');
+        values.write(row, text)?;
+    }
+    text.push('}');
     Ok(())
 }
 
@@ -196,9 +245,8 @@ fn keys(fields: &Fields) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{Int32Array, ListArray, NullArray, StructArray};
+    use arrow::array::builder::{Int32Builder, MapBuilder, StringBuilder};
+    use arrow::array::{FixedSizeBinaryArray, Int32Array, ListArray, NullArray};
     use arrow::datatypes::{Field, Int32Type};
 
     use super::super::samples;
@@ -234,6 +282,29 @@ mod tests {
         let mut text = String::new();
         rows(&batch.schema(), &batch, &mut text).unwrap();
         assert_eq!(text, "{\"l\":[1,null],\"r\":{\"x\":1},\"n\":null}\n{\"l\":null,\"r\":{\"x\":2},\"n\":null}\n");
+    }
+
+    #[test]
+    fn maps_are_objects_and_uuids_in_records_have_dashes() {
+        let mut map = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+        map.keys().append_value("a\"b");
+        map.values().append_value(1);
+        map.keys().append_value("c");
+        map.values().append_null();
+        map.append(true).unwrap();
+        map.append(false).unwrap();
+        let uuids: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from_iter([[0xa0_u8; 16], [1; 16]].iter()).unwrap());
+        let record =
+            StructArray::from(vec![(Arc::new(Field::new("u", uuids.data_type().clone(), true)), Arc::clone(&uuids))]);
+        let batch = samples::batch(vec![("m", Arc::new(map.finish()) as _), ("r", Arc::new(record) as _)]);
+        let mut text = String::new();
+        rows(&batch.schema(), &batch, &mut text).unwrap();
+        let expected = [
+            r#"{"m":{"a\"b":1,"c":null},"r":{"u":"a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0"}}"#,
+            r#"{"m":null,"r":{"u":"01010101-0101-0101-0101-010101010101"}}"#,
+            "",
+        ];
+        assert_eq!(text, expected.join("\n"));
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Output of rows as text: a table for people, CSV and JSON for programs.
 
+pub mod cells;
 pub mod csv;
+pub mod expanded;
 pub mod json;
 pub mod table;
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::sync::LazyLock;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -65,9 +69,62 @@ fn written(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) -> Res
     written.map_err(|error| Failure::output(&error))
 }
 
-/// Whether standard output is a terminal.
-pub fn to_terminal() -> bool {
-    io::stdout().is_terminal()
+/// Destination of rows.
+#[derive(Debug, Clone, Default)]
+pub enum Sink {
+    /// Standard output.
+    #[default]
+    Standard,
+    /// A file, as of `\o`.
+    File(Arc<File>),
+}
+
+impl Sink {
+    /// Creates a file, or empties the one that exists.
+    ///
+    /// # Errors
+    /// If it cannot be created; the error names it.
+    pub fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        Ok(Self::File(Arc::new(file)))
+    }
+
+    /// Writes a text, as [`print()`].
+    ///
+    /// # Errors
+    /// As [`print()`], or that of the file.
+    pub fn print(&self, text: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Standard => print(text),
+            Self::File(file) => {
+                file.as_ref().write_all(text).map_err(|error| Failure::Failed(format!("the file of \\o: {error}")))
+            }
+        }
+    }
+
+    /// Flushes standard output; files need no flushing.
+    ///
+    /// # Errors
+    /// As [`print()`].
+    pub fn flush(&self) -> Result<(), Failure> {
+        match self {
+            Self::Standard => flush(),
+            Self::File(_) => Ok(()),
+        }
+    }
+
+    /// A writer with the same destination.
+    pub fn writer(&self) -> Box<dyn Write + Send> {
+        match self {
+            Self::Standard => Box::new(io::stdout()),
+            Self::File(file) => Box::new(Arc::clone(file)),
+        }
+    }
+
+    /// Whether it is a terminal.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Standard) && io::stdout().is_terminal()
+    }
 }
 
 #[cfg(test)]

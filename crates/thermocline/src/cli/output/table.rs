@@ -6,28 +6,36 @@
 //!    1993 | 446031203
 //! ```
 //!
-//! Numbers are right-aligned, everything else left-aligned, and NULL is empty. A value of several lines takes several
-//! lines. Control characters are escaped, so that no value can control the terminal.
+//! Numbers are right-aligned and everything else is left-aligned. A value of several lines takes several lines. Control
+//! characters are escaped, so that no value can control the terminal.
+//!
+//! In a terminal that is too narrow, texts are cut, with the mark `…`, the widest first; numbers never are, because
+//! their digits would mislead. If that does not do, the last columns are left out.
 
-use std::fmt::Write;
+use std::borrow::Cow;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::DataFusionError;
-use thermocline_pushdown::with_sql_texts;
 
 use super::ROWS_AT_ONCE;
+use super::cells::{Cells, Columns};
 use super::csv::no_text;
 
 /// Column widths and alignments of one result.
 #[derive(Debug)]
 pub struct Layout {
+    /// Names of all columns.
     names: Vec<String>,
+    /// Widths of the columns that are shown.
     widths: Vec<usize>,
     right: Vec<bool>,
 }
+
+/// Mark of a text that is cut.
+const CUT: char = '…';
+/// Width to which a text column may be cut.
+const CUT_WIDTH_MIN: usize = 8;
 
 impl Layout {
     /// The layout that fits all of `batches`.
@@ -47,9 +55,52 @@ impl Layout {
         Ok(Self { names, widths, right: schema.fields().iter().map(|field| is_number(field.data_type())).collect() })
     }
 
+    /// The same in a terminal of so many columns.
+    #[must_use]
+    pub fn within(mut self, columns: usize) -> Self {
+        let least = |layout: &Self| {
+            let columns = layout.widths.iter().zip(&layout.right);
+            columns.map(|(width, right)| if *right { *width } else { (*width).min(CUT_WIDTH_MIN) } + 3).sum::<usize>()
+        };
+        while self.widths.len() > 1 && least(&self) > columns + 1 {
+            self.widths.pop();
+            self.right.pop();
+        }
+        for (width, right) in self.widths.iter_mut().zip(&self.right) {
+            *width = if *right { *width } else { (*width).min(columns.max(CUT_WIDTH_MIN)) };
+        }
+        while self.width() > columns {
+            let texts = self.widths.iter_mut().zip(&self.right).filter(|(_, right)| !**right).map(|(width, _)| width);
+            let widest = texts.max_by_key(|width| **width).filter(|width| **width > CUT_WIDTH_MIN);
+            let Some(width) = widest else { break };
+            *width -= 1;
+        }
+        self
+    }
+
+    /// Width of a row.
+    pub fn width(&self) -> usize {
+        self.widths.iter().map(|width| width + 3).sum::<usize>().saturating_sub(1)
+    }
+
+    /// Number of columns that are left out.
+    pub fn hidden(&self) -> usize {
+        self.names.len() - self.widths.len()
+    }
+
+    /// Names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Widths of the columns.
+    pub fn widths(&self) -> &[usize] {
+        &self.widths
+    }
+
     /// Appends the header and the line below it.
     pub fn header(&self, text: &mut String) {
-        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let names: Vec<&str> = self.names.iter().take(self.widths.len()).map(String::as_str).collect();
         self.row(&names, text);
         for (i, width) in self.widths.iter().enumerate() {
             text.push_str(if i > 0 { "+-" } else { "-" });
@@ -69,6 +120,9 @@ impl Layout {
             if column == 0 {
                 row.clear();
             }
+            if column >= self.widths.len() {
+                return;
+            }
             row.push(cell.to_owned());
             if row.len() == self.widths.len() {
                 let cells: Vec<&str> = row.iter().map(String::as_str).collect();
@@ -82,7 +136,8 @@ impl Layout {
         let height = cells.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(0);
         for _ in 0..height {
             for (i, ((line, width), right)) in lines.iter_mut().zip(&self.widths).zip(&self.right).enumerate() {
-                let line = line.next().unwrap_or_default();
+                let line = cut(line.next().unwrap_or_default(), *width);
+                let line: &str = &line;
                 let space = std::iter::repeat_n(' ', width.saturating_sub(width_of(line)));
                 text.push_str(if i > 0 { "| " } else { " " });
                 if *right {
@@ -101,28 +156,31 @@ impl Layout {
 }
 
 /// Calls `each` with row, column and text of every cell, row by row.
-fn cells(
+pub fn cells(
     batch: &RecordBatch,
     rows: std::ops::Range<usize>,
     mut each: impl FnMut(usize, usize, &str),
 ) -> Result<(), ArrowError> {
-    let arrays = batch.columns().iter().map(with_sql_texts).collect::<Result<Vec<_>, DataFusionError>>()?;
-    let options = FormatOptions::new().with_display_error(false);
-    let columns =
-        arrays.iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &options)).collect::<Result<Vec<_>, _>>()?;
+    let columns = Columns::of(batch)?;
+    let columns = Cells::new(&columns)?;
     let mut text = String::new();
     for row in rows {
-        for (i, column) in columns.iter().enumerate() {
+        for column in 0..columns.width() {
             text.clear();
-            write!(text, "{}", column.value(row)).map_err(|_| no_text(batch, i))?;
+            if !columns.write(row, column, &mut text).map_err(|_| no_text(batch, column))? {
+                text.push_str(NULL);
+            }
             if text.contains(|c: char| c.is_control() && c != '\n') {
                 text = escaped(&text);
             }
-            each(row, i, &text);
+            each(row, column, &text);
         }
     }
     Ok(())
 }
+
+/// What stands for NULL, which an empty text does not.
+const NULL: &str = "NULL";
 
 fn escaped(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
@@ -137,6 +195,23 @@ fn escaped(text: &str) -> String {
     result
 }
 
+/// A line within a width, with [`CUT`] at the end of one that is longer.
+fn cut(line: &str, width: usize) -> Cow<'_, str> {
+    if width_of(line) <= width {
+        return Cow::Borrowed(line);
+    }
+    let (mut kept, mut used, mut letter) = (String::new(), 0, [0; 4]);
+    for c in line.chars() {
+        used += width_of(c.encode_utf8(&mut letter));
+        if used + 1 > width {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push(CUT);
+    Cow::Owned(kept)
+}
+
 fn is_number(kind: &DataType) -> bool {
     match kind {
         DataType::Dictionary(_, values) => is_number(values),
@@ -145,7 +220,7 @@ fn is_number(kind: &DataType) -> bool {
 }
 
 /// Width of `text` in terminal columns: two for East Asian wide characters and emoji, none for combining marks.
-fn width_of(text: &str) -> usize {
+pub fn width_of(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
@@ -197,11 +272,38 @@ mod tests {
             "-----------+----------+---",
             "         1 | a        | 1",
             "           | longer b |",
-            "           | größe 漢 | 2",
-            " -12345678 |          | 3",
+            "      NULL | größe 漢 | 2",
+            " -12345678 | NULL     | 3",
             "",
         ];
         assert_eq!(table(&batch), expected.join("\n"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_texts_but_no_numbers() {
+        let batch = samples::batch(vec![
+            ("number", Arc::new(Int64Array::from(vec![123_456_789_012])) as _),
+            ("text", Arc::new(StringArray::from(vec!["a rather long text"])) as _),
+            ("wide", Arc::new(StringArray::from(vec!["漢漢漢漢漢漢漢漢漢漢"])) as _),
+        ]);
+        let within = |columns| {
+            let layout = Layout::new(&batch.schema(), std::slice::from_ref(&batch)).unwrap().within(columns);
+            let mut text = String::new();
+            layout.header(&mut text);
+            layout.rows(&batch, 0, &mut text).unwrap();
+            (layout.hidden(), layout.width(), text)
+        };
+        assert_eq!((within(200).0, within(200).1), (0, 58));
+        let (hidden, width, text) = within(40);
+        assert_eq!((hidden, width), (0, 40));
+        assert!(text.ends_with("\n 123456789012 | a rather … | 漢漢漢漢…\n"), "{text}");
+        assert!(text.lines().all(|line| width_of(line) <= 40), "{text}");
+        let (hidden, width, text) = within(30);
+        assert_eq!((hidden, width), (1, 30));
+        assert!(text.ends_with("\n 123456789012 | a rather lon…\n"), "{text}");
+        let (hidden, _, text) = within(10);
+        assert_eq!(hidden, 2);
+        assert!(text.ends_with("\n 123456789012\n"), "a number is never cut: {text}");
     }
 
     #[test]
