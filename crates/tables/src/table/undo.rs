@@ -60,6 +60,8 @@ const CHUNK_CHANGES: usize = 4096;
 const CHUNK_BYTES: usize = 256 << 10;
 /// Bytes of images that are kept for the next transaction.
 const KEPT_BYTES: usize = 1 << 20;
+/// Divisor of the memory limit for what is kept of changes and images.
+const KEPT_SHARE: u64 = 1 << 12;
 
 /// Changes in chunks, so that many of them are not copied when there are more, and take no more memory than they need.
 ///
@@ -401,10 +403,15 @@ impl Undo {
         (0..self.changes.len()).filter_map(|number| self.get(number))
     }
 
-    /// Drops all changes; keeps a moderate amount of memory for the next transaction.
+    /// Drops all changes; keeps a moderate amount of memory for the next transaction, unless that is a noticeable part
+    /// of the limit, of which every partition would keep as much.
     pub fn clear(&mut self) {
         self.changes.clear();
         self.images.clear();
+        let most = self.budget.as_ref().map_or(u64::MAX, |budget| budget.limit() / KEPT_SHARE);
+        if (self.changes.memory_bytes() + self.images.capacity) as u64 > most {
+            (self.changes, self.images) = (Changes::default(), Images::default());
+        }
         self.digest = Digest::EMPTY;
         self.has_unread = false;
         self.charge();
@@ -455,7 +462,7 @@ mod tests {
             assert!(undo.charged <= most, "{round}: {} of {most}", undo.charged);
             assert_eq!(budget.working(Working::Undo), undo.charged as u64);
             undo.clear();
-            assert!(undo.is_empty() && undo.charged <= KEPT_BYTES + CHUNK_CHANGES * size_of::<Entry>());
+            assert!(undo.is_empty() && undo.charged as u64 <= budget.limit() / KEPT_SHARE);
         }
         drop(undo);
         assert_eq!(budget.working_total(), 0);

@@ -1,5 +1,7 @@
 //! Databases with tables larger than memory.
 
+#![allow(dead_code, reason = "each test takes what it needs")]
+
 use std::sync::Arc;
 
 use thermocline_transactions::blocks::BlockStoreSettings;
