@@ -158,7 +158,7 @@ impl OpenedBlock {
     }
 
     /// Its rows, or those that can be read if it is damaged, with the damage.
-    fn rows_left(&self) -> Result<BlockRows> {
+    pub fn rows_left(&self) -> Result<BlockRows> {
         let mut bytes = Vec::new();
         self.read(0..self.end(), &mut bytes)?;
         if records(&bytes, (self.number, self.block.table)).is_some() {

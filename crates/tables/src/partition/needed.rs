@@ -171,7 +171,8 @@ impl Partition {
         if !whole.is_empty() {
             // Where one is damaged, the rows may be readable.
             let read = blocks.blocks_reader(whole)?().into_iter();
-            images.blocks = read.filter_map(|(number, block)| Some((number, block.ok()?))).collect();
+            let is_whole = |block: &BlockRows| block.damage().is_none();
+            images.blocks = read.filter_map(|(number, block)| Some((number, block.ok().filter(is_whole)?))).collect();
         }
         let alone = of_blocks.into_iter().filter(|(number, _)| !images.blocks.contains_key(number));
         let alone: BTreeMap<BlockPlace, (TableId, TupleId)> =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thermocline_types::{Error, Result};
 
-use super::blocks::{BlockReader, Blocks, BlocksReader, ReadRow, ReadsRow, RowReader};
+use super::blocks::{BlockReader, BlockRows, Blocks, BlocksReader, ReadRow, ReadsRow, RowReader};
 use super::locator::{BlockNumber, BlockPlace};
 use super::tuple_ids::TupleId;
 use crate::schema::TableDefinition;
@@ -40,22 +40,24 @@ impl<'a> TableBlocks<'a> {
     /// [`Blocks::block_reader`].
     pub fn block_reader(self, block: BlockNumber) -> Result<BlockReader> {
         let (read, table) = (self.blocks.block_reader(block)?, Arc::clone(self.table));
-        Ok(Box::new(move || {
-            let rows = read().map_err(|error| named(&table, error))?;
-            Ok(match rows.damage().map(|damage| named(&table, damage.clone())) {
-                Some(damage) => rows.with_damage(damage),
-                None => rows,
-            })
-        }))
+        Ok(Box::new(move || rows_named(&table, read())))
     }
 
     /// [`Blocks::blocks_reader`].
     pub fn blocks_reader(self, blocks: Vec<BlockNumber>) -> Result<BlocksReader> {
         let (read, table) = (self.blocks.blocks_reader(blocks)?, Arc::clone(self.table));
-        let names =
-            move |(number, block): (BlockNumber, Result<_>)| (number, block.map_err(|error| named(&table, error)));
+        let names = move |(number, block)| (number, rows_named(&table, block));
         Ok(Box::new(move || read().into_iter().map(names).collect()))
     }
+}
+
+/// Rows of a block whose errors name the table.
+fn rows_named(table: &TableDefinition, rows: Result<BlockRows>) -> Result<BlockRows> {
+    let rows = rows.map_err(|error| named(table, error))?;
+    Ok(match rows.damage().map(|damage| named(table, damage.clone())) {
+        Some(damage) => rows.with_damage(damage),
+        None => rows,
+    })
 }
 
 struct ReadOfTable {
