@@ -14,7 +14,7 @@ use std::sync::Arc;
 use thermocline_types::{Error, Result};
 
 use super::choice::Choice;
-use super::needed::{FETCH_ROWS_MAX, NeededRows};
+use super::needed::NeededRows;
 use super::turns::Candidate;
 use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
@@ -215,11 +215,11 @@ impl Partition {
     }
 
     fn some_wanted(&mut self, ids: &[WantedId]) -> Result<Wanted> {
-        let (bytes_max, all_bytes_max) = (self.fetch_bytes_max(), self.budget().limit() / WANTED_SHARE);
+        let all_bytes_max = self.budget().limit() / WANTED_SHARE;
         let Some(blocks) = self.blocks.as_deref() else { return Ok(Wanted::all(Vec::new())) };
         let (mut wanted, mut bytes, mut in_blocks, mut taken) = (Wanted::all(Vec::new()), 0, BTreeSet::new(), 0);
         for (table, id) in ids {
-            if wanted.rows.len() >= FETCH_ROWS_MAX || bytes >= bytes_max {
+            if self.is_fetch((wanted.rows.len(), bytes)) {
                 break;
             }
             taken += 1;

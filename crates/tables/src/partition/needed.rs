@@ -16,7 +16,7 @@ use crate::schema::TableId;
 use crate::table::{BlockNumber, BlockPlace, BlockRows, Table, TableBlocks, TupleId};
 
 /// Rows that are read at once for a transaction: their images are in memory twice.
-pub(super) const FETCH_ROWS_MAX: usize = 1024;
+const FETCH_ROWS_MAX: usize = 1024;
 /// Bytes of these rows, approximately.
 const FETCH_BYTES_MAX: usize = 4 << 20;
 /// Divisor of the memory limit for them.
@@ -104,9 +104,10 @@ impl Partition {
         true
     }
 
-    /// Whether rows of this number and these bytes are as many as are read at once.
+    /// Whether rows of this number and these bytes are as many as are read at once: at least one, however small the
+    /// limit.
     pub fn is_fetch(&self, (rows, bytes): (usize, usize)) -> bool {
-        rows >= FETCH_ROWS_MAX || bytes >= self.fetch_bytes_max()
+        rows >= FETCH_ROWS_MAX || rows > 0 && bytes >= self.fetch_bytes_max()
     }
 
     /// Bytes of rows that are read at once for a transaction.
