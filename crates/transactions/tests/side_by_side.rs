@@ -237,7 +237,7 @@ fn rows_that_a_replay_would_read_count_like_log() {
         database.snapshot().unwrap();
         drop(database);
         let mut closing = settings();
-        closing.snapshots.closing_log_bytes = 1 << 20;
+        closing.snapshots.closing_log_bytes = 8 << 20;
         database = disk.open(closing);
         let before = database.snapshot_status().log_bytes;
         let mut session = database.session();
