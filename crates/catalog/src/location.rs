@@ -6,10 +6,12 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use parking_lot::Mutex;
 use thermocline_formats::FooterCache;
-use thermocline_pushdown::user_error;
-use thermocline_pushdown::wire::ErrorKind;
-use thermocline_storage::{ClientOptions, NodeClient, NodeConfig, RemoteOptions, Scheme};
+use thermocline_pushdown::wire::{ErrorKind, ListResponse};
+use thermocline_pushdown::{NodeError, user_error};
+use thermocline_storage::{ClientOptions, NodeClient, NodeConfig, Place, RemoteOptions, Scheme};
 
+use super::file_path::FilePath;
+use super::glob::Glob;
 use super::schemes::{Buckets, EmbeddedNodes, Files, RemoteNodes};
 
 /// Where a table's objects are: a prefix at one or several storages, each of which holds some.
@@ -19,6 +21,25 @@ pub struct Location {
     pub nodes: Vec<NodeClient>,
     /// Path below each one's root.
     pub prefix: String,
+    /// Pattern of the paths below the prefix; `None` for all of them.
+    pub(super) glob: Option<Glob>,
+}
+
+impl Location {
+    /// Whether it has the object at `path`, which is below its prefix.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let Some(glob) = &self.glob else { return true };
+        let below = path.strip_prefix(self.prefix.as_str()).unwrap_or(path);
+        glob.matches(below.trim_start_matches('/'))
+    }
+
+    /// What is listed at `node`, at least all that it has there.
+    pub(super) async fn listing(&self, node: &NodeClient) -> Result<ListResponse, NodeError> {
+        match self.glob.as_ref().and_then(Glob::levels) {
+            Some(levels) => node.listing_of_levels(&self.prefix, levels).await,
+            None => node.listing(&self.prefix).await,
+        }
+    }
 }
 
 /// The storages that this process knows, one client each, and the schemes of locations that lead to them.
@@ -75,6 +96,31 @@ impl Nodes {
     /// # Errors
     /// If it is none of these, or a local path that is not there.
     pub fn resolve(&self, text: &str, options: &RemoteOptions) -> Result<Location> {
+        let scheme = self.scheme(text)?;
+        let place = scheme.1.locate(text).map_err(|error| match error.kind {
+            ErrorKind::NotFound => user_error!(UndefinedFile, "location '{text}': {error}"),
+            _ => error.context(format!("location '{text}'")).into(),
+        })?;
+        self.opened(text, scheme, place, options)
+    }
+
+    /// Where files are; `None` if there is nothing.
+    ///
+    /// # Errors
+    /// If the path is none.
+    pub(super) fn resolve_files(&self, files: &FilePath, options: &RemoteOptions) -> Result<Option<Location>> {
+        let (text, glob) = (files.base(), files.glob());
+        let scheme = self.scheme(text)?;
+        let located = if glob.is_some() { scheme.1.locate(text) } else { scheme.1.locate_object(text) };
+        match located {
+            Ok(place) => Ok(Some(Location { glob, ..self.opened(text, scheme, place, options)? })),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.context(format!("'{}'", files.text())).into()),
+        }
+    }
+
+    /// The scheme of a location, and its name.
+    fn scheme<'a>(&'a self, text: &'a str) -> Result<(&'a str, &'a Arc<dyn Scheme>)> {
         let (name, scheme) = match text.split_once("://") {
             None => ("file", &self.files),
             Some((name, _)) => match self.schemes.get(&name.to_ascii_lowercase()) {
@@ -90,16 +136,27 @@ impl Nodes {
                 }
             },
         };
-        let place = scheme.locate(text).map_err(|error| match error.kind {
-            ErrorKind::NotFound => user_error!(UndefinedFile, "location '{text}': {error}"),
-            _ => error.context(format!("location '{text}'")).into(),
-        })?;
+        Ok((name, scheme))
+    }
+
+    fn opened(
+        &self,
+        text: &str,
+        (name, scheme): (&str, &Arc<dyn Scheme>),
+        place: Place,
+        options: &RemoteOptions,
+    ) -> Result<Location> {
         let nodes = place.roots.iter().map(|root| self.node(name, scheme, root, options));
         let nodes = nodes.collect::<Result<Vec<_>>>()?;
         if nodes.is_empty() {
             return Err(user_error!(InvalidTableDefinition, "location '{text}' names no storage"));
         }
-        Ok(Location { nodes, prefix: place.prefix })
+        Ok(Location { nodes, prefix: place.prefix, glob: None })
+    }
+
+    /// Forgets the storages that nobody else has. Their counters go with them.
+    pub fn forget_unused(&self) {
+        self.known.lock().retain(|_, node| node.is_shared());
     }
 
     fn node(&self, name: &str, scheme: &Arc<dyn Scheme>, root: &str, options: &RemoteOptions) -> Result<NodeClient> {

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
-/// Places that statements may read from and write to: `LOCATION`s of tables, targets of `COPY` and of `BACKUP`.
+/// Places that statements may read from and write to: `LOCATION`s of tables, paths in `FROM`, targets of `COPY` and of `BACKUP`.
 /// All of them ask [`AllowedLocations::check`].
 ///
 /// The program's options decide; a session can only narrow them.

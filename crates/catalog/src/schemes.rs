@@ -80,6 +80,16 @@ impl Scheme for Buckets {
         Ok(Place { roots: vec![location.to_owned()], prefix: String::new() })
     }
 
+    fn locate_object(&self, location: &str) -> Result<Place, NodeError> {
+        let start = location.find("://").map_or(0, |end| end + "://".len());
+        match location.trim_end_matches('/').rsplit_once('/') {
+            Some((folder, name)) if folder.len() > start => {
+                Ok(Place { roots: vec![folder.to_owned()], prefix: name.to_owned() })
+            }
+            _ => self.locate(location),
+        }
+    }
+
     fn open(&self, root: &str, _: &RemoteOptions) -> Result<Arc<dyn Storage>, NodeError> {
         Ok(Arc::new(Bucket::new(self.0.open(root)?)))
     }

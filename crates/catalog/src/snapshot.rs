@@ -45,8 +45,18 @@ impl Listing {
     /// If a node cannot be reached, or a location is at none of its nodes, or is gone from one of which
     /// `known` (the previous snapshot) has objects.
     pub(super) async fn fetch(locations: &[Location], format: &FileFormat, known: &Snapshot) -> Result<Self> {
+        let mut listing = Self::of_any_format(locations, known).await?;
+        listing.retain(locations, format);
+        Ok(listing)
+    }
+
+    /// The same with objects of any format.
+    ///
+    /// # Errors
+    /// As [`Listing::fetch`].
+    pub(super) async fn of_any_format(locations: &[Location], known: &Snapshot) -> Result<Self> {
         let requests = locations.iter().map(|location| async move {
-            let listed = location.nodes.iter().map(|node| node.listing(&location.prefix));
+            let listed = location.nodes.iter().map(|node| location.listing(node));
             Ok::<_, NodeError>((location, try_join_all(listed).await?))
         });
         let mut nodes = vec![];
@@ -64,19 +74,46 @@ impl Listing {
                 );
             }
             for (node, mut listed) in location.nodes.iter().zip(listed) {
-                listed.objects.retain(|object| {
-                    let is_read = is_of_format(&object.path, format, &location.prefix);
-                    if !is_read {
-                        unread.add(node, object.path.clone(), object.size, "its name has another extension");
-                    }
-                    is_read
-                });
-                unread.total += listed.skipped_total.saturating_sub(listed.skipped.len() as u64);
-                listed.skipped.into_iter().for_each(|entry| unread.add(node, entry.path, entry.size, &entry.reason));
+                listed.objects.retain(|object| location.has(&object.path));
+                if location.glob.is_none() {
+                    unread.total += listed.skipped_total.saturating_sub(listed.skipped.len() as u64);
+                }
+                let skipped = listed.skipped.into_iter().filter(|entry| location.has(&entry.path));
+                skipped.for_each(|entry| unread.add(node, entry.path, entry.size, &entry.reason));
                 nodes.push((node.clone(), listed.objects));
             }
         }
         Ok(Self { nodes, unread })
+    }
+
+    /// Leaves out what is not of a format.
+    pub(super) fn retain(&mut self, locations: &[Location], format: &FileFormat) {
+        let Self { nodes, unread } = self;
+        let prefixes = locations.iter().flat_map(|location| location.nodes.iter().map(|_| &location.prefix));
+        for ((node, objects), prefix) in nodes.iter_mut().zip(prefixes) {
+            objects.retain(|object| {
+                let is_read = is_of_format(&object.path, format, prefix);
+                if !is_read {
+                    unread.add(node, object.path.clone(), object.size, "its name has another extension");
+                }
+                is_read
+            });
+        }
+    }
+
+    /// Its objects.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &ObjectEntry> {
+        self.nodes.iter().flat_map(|(_, objects)| objects)
+    }
+
+    /// Whether these are the objects of a snapshot, in the same versions at the same nodes.
+    pub(super) fn is_of(&self, snapshot: &Snapshot) -> bool {
+        let counts = self.nodes.iter().map(|(_, objects)| objects.len());
+        let listed = self.nodes.iter().flat_map(|(node, objects)| objects.iter().map(move |entry| (node, entry)));
+        counts.eq(snapshot.per_node.iter().copied())
+            && listed
+                .zip(&snapshot.objects)
+                .all(|((node, entry), known)| node.label() == known.node.label() && *entry == known.entry)
     }
 
     /// The union of the columns of Parquet objects. Descriptions are dropped as they are read, so that

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -91,11 +91,12 @@ impl Root {
     /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails
     /// or the directory is gone.
     pub async fn list(&self, prefix: &str) -> Result<ListResponse, NodeError> {
-        self.list_charged(prefix, None, ()).await
+        self.list_charged(prefix, None, None, ()).await
     }
 
     /// The same, charged to `account`. A walk that nobody waits for any more goes on for a moment, for which
-    /// it has `held`.
+    /// it has `held`. Objects more than `levels` folders below `prefix` are left out, but for buckets, which list
+    /// either one folder or all.
     ///
     /// # Errors
     /// As [`Root::list`], and [`ErrorKind::Busy`] or [`ErrorKind::ResourcesExhausted`] if there is no memory
@@ -103,21 +104,35 @@ impl Root {
     pub(crate) async fn list_charged(
         &self,
         prefix: &str,
+        levels: Option<usize>,
         account: Option<Account>,
         held: impl Send + 'static,
     ) -> Result<ListResponse, NodeError> {
         let path = checked_path(prefix)?;
         let Some(directory) = self.directory.clone() else {
             let _until_the_end = held;
-            return self.list_store(prefix, &path, account).await;
+            return self.list_store(prefix, &path, levels, account).await;
         };
-        blocking(held, move |cancelled| walk::list(&directory, &path, Listing::new(account, cancelled))).await
+        blocking(held, move |cancelled| walk::list(&directory, &path, levels, Listing::new(account, cancelled))).await
     }
 
-    async fn list_store(&self, prefix: &str, path: &Path, account: Option<Account>) -> Result<ListResponse, NodeError> {
+    async fn list_store(
+        &self,
+        prefix: &str,
+        path: &Path,
+        levels: Option<usize>,
+        account: Option<Account>,
+    ) -> Result<ListResponse, NodeError> {
         let mut listing = Listing::new(account, &Cancelled::default());
         let below = (!path.as_ref().is_empty()).then_some(path);
-        let mut pages = self.store.list(below);
+        let mut pages = match levels {
+            Some(1) => {
+                let found = self.store.list_with_delimiter(below);
+                let objects = found.map_ok(|found| stream::iter(found.objects).map(Ok::<_, object_store::Error>));
+                objects.try_flatten_stream().boxed()
+            }
+            _ => self.store.list(below),
+        };
         let (mut listed, mut failure): (Vec<ObjectMeta>, _) = (vec![], None);
         loop {
             match pages.try_next().await {
@@ -137,7 +152,8 @@ impl Root {
         // Asked for only where there is nothing below: some S3 servers fail on a HEAD of a folder.
         if listed.is_empty() && below.is_some() {
             match self.store.head(path).await {
-                Ok(meta) => listed.push(meta),
+                // A store below a prefix gives the path with it.
+                Ok(meta) => listed.push(ObjectMeta { location: path.clone(), ..meta }),
                 Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) => return Err(NodeError::from(error).context(prefix)),
             }

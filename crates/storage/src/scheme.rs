@@ -23,6 +23,14 @@ pub trait Scheme: fmt::Debug + Send + Sync {
     /// [`ErrorKind::NotFound`](thermocline_pushdown::wire::ErrorKind::NotFound) if there is nothing.
     fn locate(&self, location: &str) -> Result<Place, NodeError>;
 
+    /// The same for what may be one object: a scheme whose storages have folders as roots splits it off.
+    ///
+    /// # Errors
+    /// As [`Scheme::locate`].
+    fn locate_object(&self, location: &str) -> Result<Place, NodeError> {
+        self.locate(location)
+    }
+
     /// The storage at `root`, which [`Scheme::locate`] found.
     ///
     /// # Errors

@@ -57,6 +57,15 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// ([`ListResponse::missing`]).
     async fn list(&self, prefix: &str) -> Result<ListResponse, NodeError>;
 
+    /// The same, of which objects more than `levels` folders below `prefix` may be left out: 1 for those that are in it
+    /// itself. Whoever asks leaves out what comes nevertheless.
+    ///
+    /// # Errors
+    /// As [`Storage::list`].
+    async fn list_levels(&self, prefix: &str, _levels: usize) -> Result<ListResponse, NodeError> {
+        self.list(prefix).await
+    }
+
     /// How objects are cut into partitions: the footers of Parquet, record-aligned ranges of text.
     ///
     /// # Errors

@@ -35,19 +35,26 @@ struct Directory {
     path: PathBuf,
     /// Its path below ROOT, as it was reached.
     object_path: String,
+    /// Its level: 1 for the one that the walk begins with.
+    level: usize,
     /// Directories from which a link was followed to get here, and this one, without links.
     real: Vec<PathBuf>,
 }
 
 /// Everything below `prefix` of `root` (a canonical path), or the one object that it names, by path.
 /// Hidden files and directories and empty files are skipped, and so is what a symbolic link leads to
-/// outside of `root`.
+/// outside of `root`. Of `levels` folders, the first is `prefix` itself; `None` for all below it.
 ///
 /// # Errors
 /// If `root` is gone, a directory cannot be read, or there are more objects than a listing holds; if there
 /// is no memory for it, or nobody waits for it any more.
-pub(crate) fn list(root: &Path, prefix: &ObjectPath, listing: Listing) -> Result<ListResponse, NodeError> {
-    let mut walk = Walk { root, listing, waiting: vec![] };
+pub(crate) fn list(
+    root: &Path,
+    prefix: &ObjectPath,
+    levels: Option<usize>,
+    listing: Listing,
+) -> Result<ListResponse, NodeError> {
+    let mut walk = Walk { root, levels, listing, waiting: vec![] };
     walk.start(prefix)?;
     while let Some(directory) = walk.waiting.pop() {
         walk.directory(&directory)?;
@@ -66,6 +73,8 @@ pub(crate) fn list(root: &Path, prefix: &ObjectPath, listing: Listing) -> Result
 
 struct Walk<'a> {
     root: &'a Path,
+    /// Levels of folders that are read; `None` for all.
+    levels: Option<usize>,
     listing: Listing,
     waiting: Vec<Directory>,
 }
@@ -82,7 +91,7 @@ impl Walk<'_> {
                 Ok(())
             }
             Ok((metadata, real)) if metadata.is_dir() => {
-                self.waiting.push(Directory { path, object_path, real: vec![real] });
+                self.waiting.push(Directory { path, object_path, level: 1, real: vec![real] });
                 Ok(())
             }
             Ok((metadata, _)) => self.file(object_path, &metadata),
@@ -142,6 +151,8 @@ impl Walk<'_> {
             self.listing.skip(object_path, 0, "its name holds characters that no object has");
         } else if kind.is_symlink() {
             return self.link(directory, entry.path(), object_path);
+        } else if kind.is_dir() && !self.goes_below(directory) {
+            // Nothing there is asked for.
         } else if kind.is_dir() {
             let below = directory.below(entry.path(), object_path, name);
             if let Err(error) = self.listing.charge(below.bytes()) {
@@ -152,6 +163,11 @@ impl Walk<'_> {
             return Ok(self.file(object_path, &entry.metadata()?));
         }
         Ok(Ok(()))
+    }
+
+    /// Whether directories in `directory` are read.
+    fn goes_below(&self, directory: &Directory) -> bool {
+        self.levels.is_none_or(|levels| directory.level < levels)
     }
 
     fn link(&mut self, directory: &Directory, path: PathBuf, object_path: String) -> io::Result<Result<(), NodeError>> {
@@ -175,7 +191,9 @@ impl Walk<'_> {
         if !metadata.is_dir() {
             return Ok(self.file(object_path, &metadata));
         }
-        if directory.real.iter().any(|real| real.starts_with(&target)) {
+        if !self.goes_below(directory) {
+            // Nothing there is asked for.
+        } else if directory.real.iter().any(|real| real.starts_with(&target)) {
             self.listing.skip(object_path, 0, "a symbolic link to a directory that it is in");
         } else if directory.real.len() > LINKS_MAX {
             self.listing.skip(object_path, 0, "it lies behind too many symbolic links");
@@ -215,12 +233,13 @@ impl Directory {
         if let Some(last) = real.last_mut() {
             last.push(name);
         }
-        Self { path, object_path, real }
+        Self { path, object_path, level: self.level + 1, real }
     }
 
     /// The directory that a link leads to.
     fn linked(&self, path: PathBuf, object_path: String, target: PathBuf) -> Self {
-        Self { path, object_path, real: self.real.iter().cloned().chain([target]).collect() }
+        let real = self.real.iter().cloned().chain([target]).collect();
+        Self { path, object_path, level: self.level + 1, real }
     }
 }
 

@@ -15,6 +15,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use thermocline_catalog::{ExternalTable, Snapshot};
 use thermocline_pushdown::{NodeError, user_error};
 use thermocline_storage::open_bucket;
 use url::Url;
@@ -29,6 +30,9 @@ use super::state::SYSTEM;
 use crate::query::{QueryContext, QueryRecord, QueryStats, Turn};
 
 type Rows = BoxStream<'static, Result<RecordBatch>>;
+
+/// A table, and its objects as they were found a moment ago.
+pub(super) type Found = (Arc<ExternalTable>, Arc<Snapshot>);
 
 /// A statement under way.
 pub struct EngineStream {
@@ -65,11 +69,13 @@ impl EngineStream {
 }
 
 impl AnalyticEngine {
-    /// Runs a plan up to its first batch, when it is its turn. If an object changes meanwhile, it is planned once more.
+    /// Runs a plan up to its first batch, when it is its turn. If an object changes meanwhile, it is planned once more:
+    /// tables that were found before are then looked at again.
     pub(super) async fn query(
         &self,
         sql: String,
         plan: LogicalPlan,
+        found: &[Found],
         options: &StatementOptions,
     ) -> Result<EngineStream> {
         let has_rows = !matches!(plan, LogicalPlan::Copy(_));
@@ -78,6 +84,11 @@ impl AnalyticEngine {
         loop {
             let context = QueryContext::new(Arc::clone(&self.resources), options.settings(), options.deadline);
             options.current.set(&context);
+            if attempt == 1 {
+                for (table, snapshot) in found {
+                    context.sees(table, snapshot).await;
+                }
+            }
             // "canceled" stands unless the rows come to an end.
             let mut record = Recorder {
                 sql: sql.clone(),

@@ -13,6 +13,7 @@ mod csv_copy;
 #[expect(clippy::module_inception, reason = "the room is named after what is in it")]
 mod engine;
 mod execution;
+mod files;
 mod index_statements;
 mod interruptible;
 mod memory_pool;

@@ -16,6 +16,7 @@ use thermocline_storage::RemoteOptions;
 use super::blame::of_statement;
 use super::engine::AnalyticEngine;
 use super::execution::EngineStream;
+use super::files::FilesOfStatement;
 use super::options::StatementOptions;
 use super::planning::on_a_thread;
 use super::state::{Rule, SCHEMA, before_coercion};
@@ -45,7 +46,9 @@ impl AnalyticEngine {
             return Ok(self.nothing());
         }
         let sql = statement.to_string();
-        let plan = within(options.deadline, self.plan(show_tables(statement)?, options)).await??;
+        // Storage nodes are asked for the files that it names.
+        let planned = within(options.deadline, self.plan_with_files(show_tables(statement)?, options));
+        let (plan, files) = planned.await??;
         match plan {
             // Storage nodes are asked for the table's objects.
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
@@ -63,24 +66,38 @@ impl AnalyticEngine {
             plan => {
                 // Resolves statements that DataFusion answers itself, such as DESCRIBE.
                 let frame = self.context(&options.config).execute_logical_plan(plan).await?;
-                self.query(sql, frame.into_unoptimized_plan(), options).await
+                self.query(sql, frame.into_unoptimized_plan(), &files.found(), options).await
             }
         }
     }
 
     /// Plans a statement, with the time zone that it says itself, or the session's.
     pub(super) async fn plan(&self, statement: Statement, options: &StatementOptions) -> Result<LogicalPlan> {
+        self.plan_with_files(statement, options).await.map(|(plan, _)| plan)
+    }
+
+    /// The same with the files that it names in the place of tables.
+    async fn plan_with_files(
+        &self,
+        mut statement: Statement,
+        options: &StatementOptions,
+    ) -> Result<(LogicalPlan, FilesOfStatement)> {
+        check_statement_size(&statement)?;
+        let files = self.files_of(&mut statement, options).await?;
+        if let Some(described) = files.described(&statement)? {
+            return Ok((described, files));
+        }
         let mut state = self.state(&options.config);
         if let Some(declared) = declared_time_zone(&statement) {
             state.config_mut().options_mut().execution.time_zone = Some(declared);
         }
+        state.register_relation_planner(Arc::new(files.clone()))?;
         let planning = async move {
-            check_statement_size(&statement)?;
             let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
             check_plan_size(&plan)?;
             Ok(plan)
         };
-        on_a_thread(planning).await
+        Ok((on_a_thread(planning).await?, files))
     }
 
     /// Makes or drops what a statement defines; with `keep`, in the catalog too.

@@ -2,6 +2,7 @@
 
 mod admission;
 mod cpu_load;
+mod file_tables;
 mod memory_watch;
 mod query_context;
 mod resources;
@@ -10,6 +11,7 @@ mod timeout;
 mod trace_recorder;
 
 pub(crate) use admission::Turn;
+pub(crate) use file_tables::FilesKey;
 pub use memory_watch::HeapGauges;
 pub use query_context::{QueryContext, QueryStats};
 pub(crate) use resources::{Absent, RunningScan};

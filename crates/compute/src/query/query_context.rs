@@ -253,6 +253,12 @@ impl QueryContext {
         }
     }
 
+    /// Has the query see `table` as it was found a moment ago.
+    pub(crate) async fn sees(&self, table: &ExternalTable, snapshot: &Arc<Snapshot>) {
+        let table_id = std::ptr::from_ref(table).addr();
+        self.snapshots.lock().await.insert(table_id, Arc::clone(snapshot));
+    }
+
     /// `table`'s objects, the same for the whole query.
     pub(crate) async fn snapshot(&self, table: &ExternalTable) -> Result<Arc<Snapshot>> {
         // Not by name: a view may hold a table that has been defined anew since.
@@ -264,7 +270,7 @@ impl QueryContext {
         let before = table.latest();
         let snapshot = table.snapshot(self.limits.partition_size).await?;
         for gone in before.objects_not_in(&snapshot) {
-            self.resources.cache.remove_version(&table.definition.name, &gone.path, &gone.version);
+            self.resources.cache.remove_version(table.reader(), &gone.path, &gone.version);
         }
         if self.settings.indexes
             && let Some(table) = self.resources.table(&table.definition.name)

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use datafusion::common::Result;
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
-use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
+use thermocline_catalog::{Access, AllowedLocations, ExternalTable, Nodes, Snapshot, SqlFile};
 use thermocline_pushdown::{FileFormat, QueryId, user_err};
 use thermocline_replay::trace::{Header, RecordedPartition};
-use thermocline_storage::NodeClient;
+use thermocline_storage::{NodeClient, RemoteOptions};
 
 use super::admission::Admission;
 use super::cpu_load::CpuLoad;
+use super::file_tables::{FileTables, FilesKey};
 use super::memory_watch::{HeapGauges, MemoryWatch};
 use super::query_context::QueryStats;
 use super::trace_recorder::TraceRecorder;
@@ -36,7 +37,7 @@ const QUERIES_BYTES_MAX: usize = 16 << 20;
 ///
 /// ```text
 ///   changing -> definitions -> locks of `indexes`: defined -> keepers -> current -> paused
-///   the cache's, `nodes`', `experience`'s, `model`'s, `trace`'s, `queries`', `settings`' and `admission`'s locks: alone
+///   the cache's, `nodes`', `files`', `experience`'s, `model`'s, `trace`'s, `queries`', `settings`' and `admission`'s locks: alone
 /// ```
 #[derive(Debug)]
 pub struct Resources {
@@ -56,6 +57,8 @@ pub struct Resources {
     /// same; readers of `definitions` do not wait for the file.
     changing: Mutex<()>,
     definitions: RwLock<Definitions>,
+    /// Tables of files that statements named.
+    files: Mutex<FileTables>,
     /// Indexes of the tables.
     pub(crate) indexes: Arc<Indexes>,
     catalog: Option<SqlFile>,
@@ -192,6 +195,7 @@ impl Resources {
             calibrations,
             changing: Mutex::default(),
             definitions: RwLock::default(),
+            files: Mutex::default(),
             indexes: Arc::default(),
             catalog,
             queries: Mutex::default(),
@@ -299,6 +303,32 @@ impl Resources {
     /// The external table of that name.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<ExternalTable>> {
         self.definitions.read().tables.get(name).cloned()
+    }
+
+    /// The table of files that a statement names, and its objects as they are now: the one of the statement before, if
+    /// they have its columns still.
+    ///
+    /// # Errors
+    /// Those of [`ExternalTable::of_files`].
+    pub(crate) async fn table_of_files(
+        &self,
+        key: FilesKey,
+        allowed: &AllowedLocations,
+    ) -> Result<(Arc<ExternalTable>, Arc<Snapshot>)> {
+        let options = RemoteOptions { request_timeout: key.request_timeout, ..RemoteOptions::default() };
+        let partition_size = self.settings().partition_size;
+        let access = Access { nodes: &self.nodes, allowed, options: &options, partition_size };
+        let known = self.files.lock().get(&key);
+        let before = known.as_ref().map(|known| known.latest());
+        let (table, snapshot) = ExternalTable::of_files(&key.files, known, access).await?;
+        for gone in before.iter().flat_map(|before| before.objects_not_in(&snapshot)) {
+            self.cache.remove_version(table.reader(), &gone.path, &gone.version);
+        }
+        let has_forgotten = self.files.lock().put(key, Arc::clone(&table));
+        if has_forgotten {
+            self.nodes.forget_unused();
+        }
+        Ok((table, snapshot))
     }
 
     /// Keeps a definition that could not be restored: it stays in the catalog, and its use is an error that says why.

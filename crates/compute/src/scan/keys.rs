@@ -10,7 +10,7 @@ use super::scan_plan::ScanPlan;
 
 /// Key of an object as the scan's table reads it.
 pub(super) fn object_key(scan: &ScanPlan, object: &PlannedObject) -> ObjectKey {
-    ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
+    ObjectKey { table: Arc::clone(scan.reader()), object: object.path.clone(), version: object.version.clone() }
 }
 
 /// Fingerprint of the names of all columns of a table of text.

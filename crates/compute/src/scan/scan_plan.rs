@@ -71,6 +71,8 @@ pub(super) struct Pieces {
 #[derive(Debug, Clone)]
 struct Source {
     table: Arc<str>,
+    /// The table's name in keys of segments.
+    reader: Arc<str>,
     table_schema: SchemaRef,
     encoded_schema: Arc<Vec<u8>>,
     format: FileFormat,
@@ -110,6 +112,7 @@ impl Source {
             columns.iter().map(|column| Arc::from(table_schema.field(*column).name().as_str())).collect();
         Ok(Self {
             table: table.definition.name.as_str().into(),
+            reader: Arc::clone(table.reader()),
             encoded_schema: Arc::new(encode_schema(&table_schema)?),
             table_schema,
             format: table.definition.format.clone(),
@@ -433,6 +436,11 @@ impl ScanPlan {
 
     pub(super) fn table_name(&self) -> &Arc<str> {
         &self.source.table
+    }
+
+    /// The table's name in keys of segments.
+    pub(super) fn reader(&self) -> &Arc<str> {
+        &self.source.reader
     }
 
     pub(super) fn table_schema(&self) -> &SchemaRef {

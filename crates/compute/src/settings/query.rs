@@ -311,7 +311,7 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         name: "allowed_locations",
         scope: Scope::Session,
         unit: "text",
-        description: "where LOCATION, COPY, BACKUP and cache_policy may lead: all, none, or directories, s3:// and thermocline:// addresses, comma separated; a session can only narrow it",
+        description: "where LOCATION, paths in FROM, COPY, BACKUP and cache_policy may lead: all, none, or directories, s3:// and thermocline:// addresses, comma separated; a session can only narrow it",
         get: |s| s.allowed_locations.to_string(),
         set: |s, text| {
             let locations = AllowedLocations::parse(text)?;

@@ -184,6 +184,21 @@ impl NodeClient {
         Ok(found)
     }
 
+    /// The same, of which objects more than `levels` folders below `prefix` may be left out.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the storage.
+    pub async fn listing_of_levels(&self, prefix: &str, levels: usize) -> Result<ListResponse, NodeError> {
+        let found = self.retried(|| self.inner.storage.list_levels(prefix, levels)).await?;
+        self.count_planning(&found);
+        Ok(found)
+    }
+
+    /// Whether others have this client too, beside the caller.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.inner) > 1
+    }
+
     /// Descriptions of the objects (footers or split points), in the order of the request, as they come. While
     /// one takes long, the storage says that it is at work. An object is asked for again as long as that may help.
     ///

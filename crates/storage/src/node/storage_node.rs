@@ -212,6 +212,14 @@ impl StorageNode {
         self.root.list(prefix).await
     }
 
+    /// The same without objects more than `levels` folders below `prefix`, which a bucket may list all the same.
+    ///
+    /// # Errors
+    /// See [`Root::list`].
+    pub(crate) async fn list_levels(&self, prefix: &str, levels: usize) -> Result<ListResponse, NodeError> {
+        self.root.list_charged(prefix, Some(levels), None, ()).await
+    }
+
     /// The same for whoever has `account`, with the account that its bytes are charged to. `held` is kept
     /// for as long as there is work.
     ///
@@ -226,7 +234,7 @@ impl StorageNode {
     ) -> Result<(ListResponse, Account), NodeError> {
         let turn = self.walk(account.peer()).await;
         let account = self.reading.account_like(account);
-        let found = self.root.list_charged(prefix, Some(account.clone()), (turn, held)).await?;
+        let found = self.root.list_charged(prefix, None, Some(account.clone()), (turn, held)).await?;
         Ok((found, account))
     }
 

@@ -48,6 +48,10 @@ impl Storage for Bucket {
         self.node.list(prefix).await
     }
 
+    async fn list_levels(&self, prefix: &str, levels: usize) -> Result<ListResponse, NodeError> {
+        self.node.list_levels(prefix, levels).await
+    }
+
     async fn describe(&self, request: DescribeRequest) -> Result<Descriptions, NodeError> {
         self.node.describe(request)
     }

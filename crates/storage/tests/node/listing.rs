@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use prost::Message;
 use thermocline_pushdown::wire::{ErrorKind, Handshake, ListResponse, ObjectEntry, SkippedEntry, VERSIONS_HEADER};
-use thermocline_storage::{NodeClient, RemoteOptions, Root};
+use thermocline_storage::{NodeClient, NodeConfig, RemoteOptions, Root, StorageNode};
 use tonic::{Request, Response, Status, Streaming};
 
 fn write(path: &Path, text: &str) {
@@ -224,6 +224,28 @@ async fn endless(message: ListResponse, versions: String) -> (tokio::task::JoinH
         .add_service(FlightServiceServer::new(Endless { message, versions }))
         .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener));
     (tokio::spawn(async move { server.await.unwrap() }), address)
+}
+
+#[tokio::test]
+async fn folders_below_the_last_level_are_not_read() {
+    let temporary = tempfile::tempdir().unwrap();
+    for name in ["a.csv", "x/b.csv", "x/y/c.csv"] {
+        write(&temporary.path().join(name), name);
+    }
+    symlink(temporary.path().join("x"), temporary.path().join("z")).unwrap();
+    let root = Root::open(temporary.path().to_str().unwrap()).unwrap();
+    let client = NodeClient::embedded(StorageNode::new(root, NodeConfig::default()).unwrap());
+    for (prefix, levels, expected) in [
+        ("", 1, vec!["a.csv"]),
+        ("", 2, vec!["a.csv", "x/b.csv", "z/b.csv"]),
+        ("", 3, vec!["a.csv", "x/b.csv", "x/y/c.csv", "z/b.csv", "z/y/c.csv"]),
+        ("x", 1, vec!["x/b.csv"]),
+        ("x/b.csv", 1, vec!["x/b.csv"]),
+    ] {
+        let listed = client.listing_of_levels(prefix, levels).await.unwrap();
+        let found: Vec<_> = listed.objects.iter().map(|object| object.path.as_str()).collect();
+        assert_eq!(found, expected, "{levels} below {prefix:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
