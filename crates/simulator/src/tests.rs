@@ -13,7 +13,7 @@ fn run(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Result<Counts, Failure>
 
 #[test]
 fn nothing_is_lost_and_every_fault_happens() {
-    let counts = run(0..760, None).unwrap_or_else(|failure| panic!("{failure}"));
+    let counts = run(0..900, None).unwrap_or_else(|failure| panic!("{failure}"));
     for (name, count) in counts.faults.kinds() {
         assert!(count > 0, "{name} never happened\n{counts}");
     }

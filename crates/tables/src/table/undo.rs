@@ -331,10 +331,11 @@ impl Undo {
     #[cold]
     fn refused(&self, full: Full) -> Error {
         let (rows, bytes) = (self.changes.len(), self.bytes());
-        // As many as fit whatever others hold, in chunks of which half may be empty.
+        // As many as fit whatever others hold, in chunks of which half may be empty; or as what was possible now, with
+        // other partitions' as much.
         let sure = self.budget.as_ref().map_or(0, |budget| budget.floor(Working::Undo)) / 2;
         let of_sure = u128::from(sure) * rows as u128 / bytes.max(1) as u128;
-        let at_once = usize::try_from(of_sure).unwrap_or(usize::MAX).clamp(1, (rows / 2).max(1)).min(rows / 2);
+        let at_once = usize::try_from(of_sure).unwrap_or(usize::MAX).max(rows / 3);
         let advice = match at_once {
             0 => String::new(),
             _ => format!("; it had changed {rows} rows, with {bytes} bytes of undo: change {at_once} rows at a time"),
