@@ -199,7 +199,8 @@ impl<X: Execute> Rebuild<X> {
         for member in members {
             let (partition, transaction) = member.split();
             partition.commit(transaction);
-            if self.looked_until <= record.sequence {
+            // Records whose look-ahead found nothing bring back rows as well.
+            if self.looked_until <= record.sequence || partition.has_many_pinned() {
                 partition.unpin();
             }
             partition.keep_limit()?;

@@ -318,7 +318,8 @@ impl Partition {
     pub(super) fn returning(&mut self, table: TableId, back: impl Fn(&mut Self, Growth) -> Result<()>) -> Result<()> {
         self.has_come_back = true;
         let why = match self.with_room(|partition| back(partition, Growth::Asked)) {
-            Err(Error::OutOfMemory(why)) => why,
+            // While the disk is full, rows can be read nevertheless.
+            Err(Error::OutOfMemory(why) | Error::DiskFull(why)) => why,
             done => {
                 self.returned_rows += usize::from(done.is_ok());
                 return done;
@@ -390,8 +391,10 @@ impl Partition {
             return Ok(false);
         }
         self.count_in_time();
-        if self.budget().pressure() == 0 {
+        if !self.budget().lacks_wanted() {
             self.budget().forget_wanted();
+        }
+        if self.budget().pressure() == 0 {
             return Ok(false);
         }
         Ok(self.evict_block(LOOKS_MAX)? > 0 || self.is_searching())

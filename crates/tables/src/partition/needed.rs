@@ -110,6 +110,13 @@ impl Partition {
         rows >= FETCH_ROWS_MAX || rows > 0 && bytes >= self.fetch_bytes_max()
     }
 
+    /// Whether more rows have come back since the last [`Partition::unpin`] than are read at once for several records of
+    /// a log.
+    pub fn has_many_pinned(&self) -> bool {
+        let rows = self.returned_rows / 2;
+        self.is_fetch((rows, rows.saturating_mul(READ_BYTES)))
+    }
+
     /// Bytes of rows that are read at once for a transaction.
     pub(super) fn fetch_bytes_max(&self) -> usize {
         FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX))

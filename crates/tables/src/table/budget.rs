@@ -232,7 +232,7 @@ impl Budget {
 
     /// Notes a refused request, unless there would be no room for it even if all rows were evicted.
     fn want(&self, bytes: u64) {
-        let stays = self.used().saturating_sub(self.rows()).saturating_add(self.working_total());
+        let stays = self.used().saturating_sub(self.rows()).saturating_add(self.working_total() + self.reserve() / 4);
         if self.is_evicting() && stays.saturating_add(bytes) <= self.limit() {
             self.wanted.fetch_max(bytes, Ordering::Relaxed);
         }
@@ -267,7 +267,9 @@ impl Budget {
     /// tables grow by, a quarter at most, or what a refused request wants; 0 if it is free.
     pub fn pressure(&self) -> u64 {
         let limit = self.limit();
-        let free = free_of(limit).max(self.wanted.load(Ordering::Relaxed));
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        let wanted = if wanted > 0 && self.lacks_wanted() { wanted } else { 0 };
+        let free = free_of(limit).max(wanted);
         let besides = self.besides_tables().saturating_add(free);
         self.used().saturating_add(besides).saturating_sub(limit)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use thermocline_types::Result;
+use thermocline_types::{Error, Result};
 
 use super::blocks::BlockRows;
 use super::locator::{BlockNumber, BlockPlace};
@@ -111,13 +111,16 @@ impl PutOff {
     /// Chooses the rows of a block that are in the set and still there, and takes them out.
     ///
     /// # Errors
-    /// If the block is damaged, and one of them is lost: that of the damage.
+    /// If the block is damaged, and one of them is lost: that of the damage. If it has none of them.
     pub fn choose(&mut self, place: impl Fn(TupleId) -> Option<BlockPlace>, block: &mut BlockRows) -> Result<()> {
+        let before = self.rows;
         block.choose(|id, here| place(id) == Some(here) && self.take(id));
-        let is_there = |id| place(id).is_some_and(|place| place.block == block.block());
-        match block.damage() {
-            Some(damage) if self.iter().any(is_there) => Err(damage.clone()),
-            _ => Ok(()),
+        if self.rows < before && block.damage().is_none() {
+            return Ok(());
         }
+        let is_there = |id| place(id).is_some_and(|place| place.block == block.block());
+        let Some(lost) = self.iter().find(|id| is_there(*id)) else { return Ok(()) };
+        let missing = || Error::corrupt(format_args!("block {} has no row {}", block.block().0, lost.0));
+        Err(block.damage().cloned().unwrap_or_else(missing))
     }
 }

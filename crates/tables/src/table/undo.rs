@@ -110,7 +110,9 @@ impl Changes {
     }
 
     fn get(&self, number: usize) -> Option<&Entry> {
-        self.full.get(number / CHUNK_CHANGES).unwrap_or(&self.last).get(number % CHUNK_CHANGES)
+        let chunk = number / CHUNK_CHANGES;
+        let chunk = if chunk == self.full.len() { Some(&self.last) } else { self.full.get(chunk) };
+        chunk?.get(number % CHUNK_CHANGES)
     }
 
     fn memory_bytes(&self) -> usize {
@@ -172,6 +174,10 @@ impl Images {
 
     /// Removes the last image.
     fn pop(&mut self, place: Place) {
+        // What follows is empty by now, and only the last chunk is filled.
+        for empty in self.chunks.drain((place.chunk as usize + 1).min(self.chunks.len())..) {
+            self.capacity -= empty.capacity();
+        }
         if let Some(chunk) = self.chunks.get_mut(place.chunk as usize) {
             chunk.truncate(place.start as usize);
             self.bytes -= place.length as usize;
@@ -358,6 +364,7 @@ impl Undo {
         if let Some(place) = earlier.place() {
             self.images.pop(place);
         }
+        self.charge();
     }
 
     /// Digest of all changes, in order.
@@ -470,6 +477,24 @@ mod tests {
         }
         drop(undo);
         assert_eq!(budget.working_total(), 0);
+    }
+
+    #[test]
+    fn what_is_undone_can_be_done_again_in_the_same_memory() {
+        let budget = Arc::new(Budget::new(1 << 30));
+        let mut undo = Undo::charged(1 << 30, Arc::clone(&budget));
+        let change = |undo: &mut Undo, number: u32| undo.push(TABLE, TupleId(number), Some(&[1; 1000])).unwrap();
+        (0..100).for_each(|number| change(&mut undo, number));
+        let mut charged = Vec::new();
+        for _ in 0..5 {
+            (0..20_000).for_each(|number| change(&mut undo, number));
+            assert!(undo.get(undo.len()).is_none());
+            charged.push(undo.charged);
+            (0..20_000).for_each(|_| undo.forget_last());
+            assert!(undo.charged < 2 << 20 && budget.working(Working::Undo) == undo.charged as u64, "{}", undo.charged);
+        }
+        assert!(charged.iter().all(|bytes| *bytes <= charged[0] + CHUNK_BYTES), "{charged:?}");
+        assert_eq!((undo.len(), undo.get(99).unwrap().before), (100, Some(&[1; 1000][..])));
     }
 
     #[test]

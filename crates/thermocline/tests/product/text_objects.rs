@@ -464,7 +464,9 @@ async fn zones_survive_in_the_catalog() {
         .await;
         assert_eq!(before, after, "{catalog}");
         for position in [0, 2, 4] {
-            assert!(before[position][0][1].as_ref().unwrap().contains(zone), "{before:?}");
+            let (data_type, value) = (&before[position][0][1], &before[position + 1][0][0]);
+            assert!(data_type.as_ref().unwrap().ends_with("WITH TIME ZONE"), "{before:?}");
+            assert!(value.as_ref().unwrap().ends_with(zone), "{before:?}");
         }
     }
     let without = format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}' OPTIONS (time_zone '+02:00')");
@@ -524,7 +526,7 @@ async fn types_that_are_only_declared_survive_too() {
     )
     .await;
     assert_eq!(before, after, "{catalog}");
-    assert_eq!(before[0][0][1], Some("Decimal256(50, 10)".into()));
+    assert_eq!(before[0][0][1], Some("DECIMAL(50, 10)".into()));
     // Types that the CSV reader does not support are refused as such, with their full names.
     let session = fresh().await;
     for data_type in ["INTERVAL", "INT[3]", "STRUCT<a INT[], b STRUCT<c TIME>>", "BYTEA"] {

@@ -9,6 +9,8 @@ use crate::engine::{Handle, Program};
 const ROOM_WAIT: Duration = Duration::from_secs(1);
 /// Number of times that a request outside of partitions has rows evicted before it is refused.
 const ROOM_TRIES: usize = 64;
+/// Those of them in which no partition that was asked has evicted any in time, though others have.
+const VAIN_TRIES: usize = 4;
 
 /// Memory for requests outside of partitions, such as parsing, for which rows are evicted where there is none.
 pub(super) struct Room<'a> {
@@ -23,18 +25,17 @@ impl Room<'_> {
     /// # Errors
     /// If the request is larger than a holder's share, or there is no memory for it and no row can be evicted.
     pub fn take<T>(&mut self, mut take: impl FnMut() -> Result<T, Full>) -> Result<T, Full> {
-        let mut tries = 0;
+        let (mut tries, mut vain) = (0, 0);
         loop {
             let evictions = self.budget.evictions();
-            match take() {
-                Err(Full { taken: Taken::All { .. }, .. })
-                    if self.budget.is_evicting()
-                        && tries < ROOM_TRIES
-                        && ((self.make)() || self.budget.evictions() != evictions) =>
-                {
-                    tries += 1;
-                }
+            let refused = match take() {
+                Err(full @ Full { taken: Taken::All { .. }, .. }) if self.budget.is_evicting() => full,
                 taken => return taken,
+            };
+            let made = (self.make)();
+            (tries, vain) = (tries + 1, vain + usize::from(!made));
+            if tries >= ROOM_TRIES || vain >= VAIN_TRIES || !made && self.budget.evictions() == evictions {
+                return Err(refused);
             }
         }
     }

@@ -135,16 +135,28 @@ impl<P: Program + ?Sized> Handle<P> {
         let until = clock.after(wait);
         let room = |member: &mut Member| executor::make_room(std::slice::from_mut(member)).unwrap_or(false);
         let visits: Vec<_> = self.ids().filter_map(|id| self.start_visit(id, room).ok()).collect();
-        let made = visits.iter().map(|visit| {
-            run_steps(clock, || match visit.receive() {
-                Step::Wait(_) if clock.now() >= until => Step::Over(false),
-                Step::Wait(wait) => Step::Wait(wait.until(until)),
-                Step::Over(made) => Step::Over(made.unwrap_or(false)),
-                Step::Go => Step::Go,
-            })
-        });
-        // All of them are asked.
-        made.fold(false, |any, made| any || made)
+        let mut asked = visits;
+        run_steps(clock, || {
+            let (mut made, mut next) = (false, None);
+            asked.retain(|visit| match visit.receive() {
+                Step::Over(done) => {
+                    made |= done.unwrap_or(false);
+                    false
+                }
+                Step::Wait(wait) => {
+                    next = Some(wait);
+                    true
+                }
+                Step::Go => true,
+            });
+            match next {
+                // One is enough, whoever holds the others.
+                _ if made || asked.is_empty() => Step::Over(made),
+                Some(_) if clock.now() >= until => Step::Over(false),
+                Some(wait) => Step::Wait(wait.until(until.min(clock.after(POLL_INTERVAL)))),
+                None => Step::Go,
+            }
+        })
     }
 
     fn ids(&self) -> impl Iterator<Item = PartitionId> {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use thermocline_tables::partition::Member;
-use thermocline_tables::table::HeapSize;
+use thermocline_tables::table::{Budget, HeapSize};
 use thermocline_types::Error;
 
 use super::executor::{self, budget_of};
@@ -37,11 +37,12 @@ impl<P: Program + ?Sized> Shared<P> {
         let (inner, refusal) = (Arc::clone(&ticket), full.clone());
         let (shared, over, holds) = (Arc::downgrade(self), partitions.to_vec(), Arc::clone(&self.eviction_holds));
         let evictions = self.queues.first().map(|queue| queue.budget().evictions());
+        let has_room = move |budget: &Budget| Some(budget.evictions()) != evictions && budget.pressure() == 0;
         let job: Job<P::Outcome> = Box::new(move |members, _, _, _| {
             let Some(ticket) = inner.lock().take() else { return Ok(None) };
             let stopped = interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check());
             let answer = match stopped.and_then(|()| holds.hold(members, executor::make_room)) {
-                Ok(made) if made || evictions != budget_of(members).map(|budget| budget.evictions()) => {
+                Ok(made) if made || budget_of(members).is_some_and(|budget| has_room(budget)) => {
                     // A partition has made room, here or before this one's turn.
                     match shared.upgrade() {
                         Some(shared) => {

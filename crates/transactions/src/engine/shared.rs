@@ -309,6 +309,8 @@ impl<P: Program + ?Sized> Shared<P> {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(error))));
             }
             if !rest.is_empty() {
+                // All of them stay until it runs, also in partitions that have read theirs.
+                members.iter_mut().for_each(|member| member.partition.unpin_for_now());
                 let next = rest.iter().map(|(id, rest)| {
                     let of = members.iter_mut().find(|member| member.partition.id() == *id);
                     of.map(|member| Ok((*id, member.partition.wanted_next(rest)?))).transpose()
