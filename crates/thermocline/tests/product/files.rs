@@ -191,6 +191,43 @@ async fn files_that_change_between_queries_are_seen_as_they_are() {
     assert_eq!(value(&session, &sum).await, "4");
 }
 
+/// Texts beside the data are no rows of it, whichever path leads there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_files_whose_names_say_the_format_are_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().display().to_string();
+    for sub in ["data", "out.csv", "tabs"] {
+        fs::create_dir(folder.path().join(sub)).unwrap();
+    }
+    for (name, content) in [
+        ("data/2024.csv", "x\n1\n"),
+        ("data/README.txt", "about\nnothing\n"),
+        ("data/2024.tbl", "x\nwrong\n"),
+        ("data/2024", "x\nwrong\n"),
+        ("out.csv/a.csv", "x,y\n1,2\n"),
+        ("out.csv/b.tsv", "x\ty\n3\t4\n"),
+        ("tabs/a.tsv", "x\ty\n1\t2\n"),
+    ] {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    let session = session().await;
+    for path in ["data", "data/*", "data/2024*", "data/**"] {
+        let from = format!("FROM '{directory}/{path}'");
+        assert_eq!(value(&session, &format!("SELECT sum(x) {from}")).await, "1", "{path}");
+        assert_eq!(value(&session, &format!("SELECT count(*) {from}")).await, "1", "{path}");
+        let result = session.run(&format!("SELECT * {from}")).await.unwrap();
+        assert_eq!(canonical(&result)[0].len(), 1, "{path}");
+    }
+    assert_eq!(value(&session, &format!("SELECT sum(y) FROM '{directory}/out.csv'")).await, "2");
+    // A view keeps the format too: what came later is not split at its delimiter.
+    session.run(&format!("CREATE VIEW v AS SELECT y FROM '{directory}/tabs'")).await.unwrap();
+    fs::write(folder.path().join("tabs/b.csv"), "x,y\n10,20\n").unwrap();
+    fs::write(folder.path().join("tabs/c.tsv"), "x\ty\n3\t4\n").unwrap();
+    assert_eq!(value(&session, "SELECT sum(y) FROM v").await, "6");
+    let (state, error) = failed(&session, &format!("SELECT y FROM '{directory}/tabs'")).await;
+    assert!(state == "42P16" && error.contains("several formats"), "{state} {error}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_is_said() {
     let folder = tempfile::tempdir().unwrap();
