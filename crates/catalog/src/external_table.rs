@@ -100,9 +100,6 @@ impl ExternalTable {
         access: Access<'_>,
     ) -> Result<(Arc<Self>, Arc<Snapshot>)> {
         access.allowed.check(files.base())?;
-        let named = files.as_named();
-        let files = named.as_ref().unwrap_or(files);
-        access.allowed.check(files.base())?;
         let nothing = |unread: &UnreadObjects| {
             let what = match (files.glob().is_some(), unread.total) {
                 (true, _) => "no file matches",

@@ -399,6 +399,34 @@ fn relative_paths_are_of_the_working_directory_and_kept_absolute() {
     assert!(text(&done.stderr).contains("quotes"), "{}", text(&done.stderr));
 }
 
+/// Folders with the characters of patterns in their names, the working directory too, are meant by their names.
+#[test]
+fn folders_that_are_there_are_no_patterns() {
+    let folder = tempfile::tempdir().unwrap();
+    let (named, alike) = (folder.path().join("proj[1]"), folder.path().join("proj1"));
+    for (directory, x) in [(&named, "1"), (&alike, "2")] {
+        fs::create_dir_all(directory.join("data")).unwrap();
+        fs::write(directory.join("data/a.csv"), format!("x\n{x}\n")).unwrap();
+    }
+    let database = folder.path().join("db");
+    let rows = |at: &Path, script: &str| {
+        let done = sql(&database, at, script);
+        assert!(done.status.success(), "{script}: {}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    let directory = folder.path().display();
+    for path in ["data/*.csv", "data/a.csv", "./*/a.csv", "../proj[1]/*/*.csv", "../proj[1]/data"] {
+        assert_eq!(rows(&named, &format!("SELECT x FROM '{path}'")), "x\n1\n", "{path}");
+    }
+    assert_eq!(rows(&alike, &format!("SELECT x FROM '{directory}/proj[1]/data/*.csv'")), "x\n1\n");
+    assert_eq!(rows(&alike, &format!("SELECT sum(x) FROM '{directory}/proj*/data/*.csv'")), "sum\n3\n");
+    let script = format!("SET allowed_locations = '{}'; SELECT x FROM 'data/*.csv'", named.display());
+    assert!(rows(&named, &script).ends_with("x\n1\n"));
+    // A view is read again with the absolute path.
+    rows(&named, "CREATE VIEW v AS SELECT x FROM 'data/*.csv'");
+    assert_eq!(rows(&alike, "SELECT x FROM v"), "x\n1\n");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patterns_find_thousands_of_files_and_look_only_where_they_lead() {
     let folder = tempfile::tempdir().unwrap();
