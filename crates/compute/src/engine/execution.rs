@@ -214,6 +214,9 @@ fn prepare_copy(target: &str, state: &SessionState, options: &StatementOptions) 
         user_error!(InvalidParameter, "COPY TO '{target}': {why}; expected a path, file:// or s3://bucket/path")
     };
     let url = Url::parse(target).map_err(|error| refused(&error))?;
+    if target.contains(['%', '?', '#']) {
+        return Err(refused(&"%, ? and # cannot be in an object's name"));
+    }
     if scheme != "s3" {
         return Err(refused(&format!("unknown scheme '{scheme}'")));
     }

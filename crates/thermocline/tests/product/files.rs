@@ -469,6 +469,10 @@ async fn nodes_and_buckets_have_files_too() {
     let bucket = folder.path().join("s3/lake");
     fs::create_dir_all(&bucket).unwrap();
     write(&mut Oracle::start(), &bucket);
+    for (key, x) in [("run#1/a.csv", "1"), ("run/a.csv", "2"), ("a%20b/a%20b.csv", "3"), ("a b/a b.csv", "4")] {
+        fs::create_dir_all(bucket.join(key).parent().unwrap()).unwrap();
+        fs::write(bucket.join(key), format!("x\n{x}\n")).unwrap();
+    }
     let node = NodeProcess::over(&bucket);
     let session = session().await;
     for (path, count) in [
@@ -492,6 +496,12 @@ async fn nodes_and_buckets_have_files_too() {
                   SELECT count(*) FROM 's3://lake/p/**/*.parquet';
                   SELECT count(*) FROM 's3://lake/p';
                   SELECT count(*) FROM 's3://lake/c/c.csv.gz';
+                  SELECT sum(x) FROM 's3://lake/run#1/a.csv';
+                  SELECT sum(x) FROM 's3://lake/run#1/*.csv';
+                  SELECT sum(x) FROM 's3://lake/a%20b/a%20b.csv';
+                  SELECT sum(x) FROM 's3://lake/a%20b/*';
+                  SELECT sum(x) FROM 's3://lake/a b/a b.csv';
+                  SELECT sum(x) FROM 's3://lake/a b';
                   SELECT count(*) FROM 's3://lake/p/no.parquet'";
     let environment = server.environment();
     // The server runs in this process.
@@ -500,7 +510,8 @@ async fn nodes_and_buckets_have_files_too() {
     });
     let done = done.await.unwrap();
     let (said, error) = (text(&done.stdout), text(&done.stderr));
-    let expected = "count,max\n3000,2999\ncount\n6000\ncount\n3000\ncount\n9000\ncount\n12000\ncount\n3000\n";
+    let expected = "count,max\n3000,2999\ncount\n6000\ncount\n3000\ncount\n9000\ncount\n12000\ncount\n3000\n\
+                    sum\n1\nsum\n1\nsum\n3\nsum\n3\nsum\n4\nsum\n4\n";
     assert_eq!(said, expected, "{error}");
     assert!(error.contains("there is no file or directory 's3://lake/p/no.parquet': looked in s3://lake/p"), "{error}");
 }
