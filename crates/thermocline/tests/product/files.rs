@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
@@ -189,6 +192,47 @@ async fn files_that_change_between_queries_are_seen_as_they_are() {
     assert_eq!(failed(&session, &sum).await.0, "58P01");
     fs::write(at("a.csv"), "x\n4\n").unwrap();
     assert_eq!(value(&session, &sum).await, "4");
+}
+
+/// A file whose columns change all the time is read as it was at one moment, or not at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_change_during_queries_are_never_read_with_columns_of_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, next) = (folder.path().join("a.csv"), folder.path().join("next"));
+    fs::write(&path, "x,y\n1,2\n").unwrap();
+    let session = session().await;
+    let select = format!("SELECT * FROM '{}'", path.display());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let (is_over, path) = (Arc::clone(&is_over), path.clone());
+        move || {
+            for content in ["x,z\n1,3\n", "x,y\n1,2\n"].into_iter().cycle() {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                fs::write(&next, content).unwrap();
+                fs::rename(&next, &path).unwrap();
+                std::thread::sleep(Duration::from_millis(15));
+            }
+        }
+    });
+    for round in 0..200 {
+        if round % 10 == 0 {
+            session.engine().cache().clear();
+        }
+        match session.run(&select).await {
+            Ok(result) => {
+                let last = result.schema.field(1).name().clone();
+                let expected = if last == "y" { "2" } else { "3" };
+                assert_eq!(canonical(&result), [[Some("1".to_owned()), Some(expected.to_owned())]], "{last}");
+            }
+            Err(error) => assert!(error.to_string().contains("changed"), "{error}"),
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    fs::write(&path, "x,w\n1,4\n").unwrap();
+    assert_eq!(value(&session, &format!("SELECT a.w FROM '{}'", path.display())).await, "4");
 }
 
 /// Texts beside the data are no rows of it, whichever path leads there.
