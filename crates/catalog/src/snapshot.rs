@@ -29,6 +29,8 @@ pub struct Snapshot {
     /// Number of them at each node of each location.
     per_node: Vec<usize>,
     partitions: PartitionSet,
+    /// Bytes that it takes with its objects, about.
+    own_bytes: usize,
 }
 
 /// Which objects below a location a table reads; one that the location names itself it reads in any case.
@@ -180,10 +182,11 @@ impl Snapshot {
     fn new(per_node: Vec<Vec<Arc<PlannedObject>>>, schema: &SchemaRef) -> Arc<Self> {
         let counts = per_node.iter().map(Vec::len).collect();
         let objects: Vec<_> = per_node.into_iter().flatten().collect();
+        let own_bytes = objects.iter().map(|object| object.own_bytes()).sum();
         let partitions = objects.iter().flat_map(|object| &object.partitions).cloned().collect();
         let statistics = SnapshotStatistics::new(partitions, schema.fields().len());
         let partitions = PartitionSet::all(Arc::new(statistics), Arc::clone(schema));
-        Arc::new(Self { objects, per_node: counts, partitions })
+        Arc::new(Self { objects, per_node: counts, partitions, own_bytes })
     }
 
     /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
@@ -261,6 +264,11 @@ impl Snapshot {
             }
         }
         Self::new(per_node, self.partitions.schema())
+    }
+
+    /// Bytes that it takes with its objects, about.
+    pub fn own_bytes(&self) -> usize {
+        self.own_bytes
     }
 
     /// Statistics of all partitions, in the order of [`Snapshot::partitions`].

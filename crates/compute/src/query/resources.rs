@@ -324,8 +324,9 @@ impl Resources {
         for gone in before.iter().flat_map(|before| before.objects_not_in(&snapshot)) {
             self.cache.remove_version(table.reader(), &gone.path, &gone.version);
         }
-        let has_forgotten = self.files.lock().put(key, Arc::clone(&table));
-        if has_forgotten {
+        let forgotten = self.files.lock().put(key, Arc::clone(&table), snapshot.own_bytes());
+        if !forgotten.is_empty() {
+            drop(forgotten);
             self.nodes.forget_unused();
         }
         Ok((table, snapshot))
