@@ -19,7 +19,8 @@ use super::snapshot::{Endings, Listing, Snapshot};
 use super::unread::UnreadObjects;
 use crate::AllowedLocations;
 
-/// Name of all tables of files in keys of segments: whichever path leads to an object, its columns are cached once.
+/// Name of all tables of files in keys of segments: whichever path from one root leads to an object, its columns are
+/// cached once.
 const FILES: &str = "(files)";
 
 /// What looking for a table's objects takes.

@@ -152,7 +152,7 @@ async fn files_are_planned_pushed_down_and_cached_as_tables_are() {
     assert!(of_file.contains("HybridScanExec") && of_file.contains("AggregateExec"), "{of_file}");
     assert_eq!(of_file.replace(&pattern, "t"), plan("t").await);
 
-    // By whichever path an object is reached, its columns are cached once.
+    // By whichever path from its folder an object is reached, its columns are cached once.
     session.set("mode", "caching").unwrap();
     session.engine().cache().clear();
     let sum = |path: &str| format!("SELECT sum(id) FROM '{directory}/{path}'");
@@ -270,6 +270,30 @@ async fn only_files_whose_names_say_the_format_are_rows() {
     assert_eq!(value(&session, "SELECT sum(y) FROM v").await, "6");
     let (state, error) = failed(&session, &format!("SELECT y FROM '{directory}/tabs'")).await;
     assert!(state == "42P16" && error.contains("several formats"), "{state} {error}");
+}
+
+/// Storages in which nothing was found are not kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn storages_without_a_table_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = session().await;
+    let storages = "SELECT count(*) FROM system.storage_nodes";
+    let before: usize = value(&session, storages).await.parse().unwrap();
+    for number in 0..20 {
+        let directory = folder.path().join(format!("{number}"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("bad.parquet"), "no parquet at all").unwrap();
+        for pattern in ["*.csv", "*.parquet"] {
+            failed(&session, &format!("SELECT * FROM '{}/{pattern}'", directory.display())).await;
+        }
+    }
+    let after: usize = value(&session, storages).await.parse().unwrap();
+    assert!(after <= before + 1, "{before} {after}");
+    // One with a table is.
+    fs::write(folder.path().join("0/a.csv"), "x\n1\n").unwrap();
+    assert_eq!(value(&session, &format!("SELECT x FROM '{}/0/*.csv'", folder.path().display())).await, "1");
+    failed(&session, &format!("SELECT * FROM '{}/1/*.csv'", folder.path().display())).await;
+    assert_eq!(value(&session, &format!("{storages} WHERE node LIKE '%/0'")).await, "1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
