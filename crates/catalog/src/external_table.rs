@@ -15,11 +15,12 @@ use super::csv_schema::infer_csv_schema;
 use super::definition::TableDefinition;
 use super::file_path::{ENDINGS, FilePath, format_of_name};
 use super::location::{Location, Nodes};
-use super::snapshot::{Listing, Snapshot};
+use super::snapshot::{Endings, Listing, Snapshot};
 use super::unread::UnreadObjects;
 use crate::AllowedLocations;
 
-/// Name of all tables of files in keys of segments: whichever path leads to an object, its columns are cached once.
+/// Name of all tables of files in keys of segments: whichever path from one root leads to an object, its columns are
+/// cached once.
 const FILES: &str = "(files)";
 
 /// What looking for a table's objects takes.
@@ -42,6 +43,8 @@ pub struct ExternalTable {
     pub definition: TableDefinition,
     /// Its name in keys of segments.
     reader: Arc<str>,
+    /// Which objects it reads.
+    endings: Endings,
     schema: SchemaRef,
     locations: Vec<Location>,
     /// The objects as last seen; the next query asks only about what is new.
@@ -67,7 +70,7 @@ impl ExternalTable {
         let locations =
             definition.locations.iter().map(|location| nodes.resolve(location, options)).collect::<Result<Vec<_>>>()?;
         let nothing = Snapshot::empty(&Arc::new(Schema::empty()));
-        let listing = Listing::fetch(&locations, &definition.format, &nothing).await?;
+        let listing = Listing::fetch(&locations, &definition.format, Endings::Usual, &nothing).await?;
         if listing.len() == 0 {
             return user_err!(
                 InvalidTableDefinition,
@@ -98,9 +101,6 @@ impl ExternalTable {
         access: Access<'_>,
     ) -> Result<(Arc<Self>, Arc<Snapshot>)> {
         access.allowed.check(files.base())?;
-        let named = files.as_named();
-        let files = named.as_ref().unwrap_or(files);
-        access.allowed.check(files.base())?;
         let nothing = |unread: &UnreadObjects| {
             let what = match (files.glob().is_some(), unread.total) {
                 (true, _) => "no file matches",
@@ -125,7 +125,7 @@ impl ExternalTable {
             None if listing.len() == 0 => return Err(nothing(&listing.unread)),
             None => format_of_objects(files, &listing)?,
         };
-        listing.retain(&locations, &format);
+        listing.retain(&locations, &format, Endings::Own);
         if listing.len() == 0 {
             return Err(nothing(&listing.unread));
         }
@@ -149,7 +149,7 @@ impl ExternalTable {
             Some(known) => known,
             None => {
                 let table = Self::of_schema(definition, locations, schema, access.partition_size)?;
-                Arc::new(Self { reader: FILES.into(), ..table })
+                Arc::new(Self { reader: FILES.into(), endings: Endings::Own, ..table })
             }
         };
         let snapshot = table.planned(listing, access.partition_size).await?;
@@ -173,7 +173,8 @@ impl ExternalTable {
         }
         let latest = Mutex::new((partition_size, Snapshot::empty(&schema)));
         let reader = definition.name.as_str().into();
-        Ok(Self { definition, reader, schema, locations, latest, unread: Mutex::default() })
+        let (endings, unread) = (Endings::Usual, Mutex::default());
+        Ok(Self { definition, reader, endings, schema, locations, latest, unread })
     }
 
     /// The table's objects as they are now.
@@ -182,7 +183,7 @@ impl ExternalTable {
     /// If a node cannot be reached or an object is corrupt.
     pub async fn snapshot(&self, partition_size: u64) -> Result<Arc<Snapshot>> {
         let known = self.latest();
-        let listed = Listing::fetch(&self.locations, &self.definition.format, &known).await;
+        let listed = Listing::fetch(&self.locations, &self.definition.format, self.endings, &known).await;
         let listing = listed.map_err(|error| error.context(format!("table {}", self.definition.name)))?;
         self.planned(listing, partition_size).await
     }

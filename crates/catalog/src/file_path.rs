@@ -23,17 +23,18 @@ pub struct FilePath {
 }
 
 impl FilePath {
-    /// Understands a path. One without a scheme is below the working directory of the process.
+    /// Understands a path. One without a scheme is below the working directory of the process. What is there by its
+    /// very name, as the folder `[id]`, is no pattern if it is local.
     ///
     /// # Errors
     /// If it is empty, or there is no working directory.
     pub fn parse(written: &str) -> Result<Self> {
         let is_local = |scheme: &str| scheme.eq_ignore_ascii_case("file");
-        let (text, start) = match written.split_once("://") {
+        match written.split_once("://") {
             Some((scheme, rest)) if !is_local(scheme) => {
                 // Patterns begin behind the host or the bucket.
                 let host = rest.find('/').map_or(rest.len(), |end| end + 1);
-                (written.to_owned(), scheme.len() + "://".len() + host)
+                Ok(Self::of_address(written.to_owned(), scheme.len() + "://".len() + host))
             }
             named => {
                 let path = named.map_or(written, |(_, path)| path);
@@ -45,30 +46,36 @@ impl FilePath {
                 let Some(text) = absolute.to_str() else {
                     return user_err!(Unsupported, "the path {} is not UTF-8", absolute.display());
                 };
-                (text.to_owned(), usize::from(text.starts_with('/')))
+                // The working directory is meant by its name, whatever that is.
+                let working = if Path::new(path).is_relative() { std::env::current_dir().ok() } else { None };
+                let working = working.as_deref().and_then(Path::to_str).unwrap_or_default().trim_end_matches('/');
+                let start = if text.starts_with(working) { working.len() } else { 0 };
+                Ok(Self::of_local(text.to_owned(), start))
             }
-        };
-        Ok(Self::with_pattern(text, start))
-    }
-
-    /// A path whose pattern, if it is one, begins behind `start` or later.
-    fn with_pattern(text: String, start: usize) -> Self {
-        let mut at = start;
-        for part in text.get(start..).unwrap_or_default().split('/') {
-            if Glob::is_pattern(part) {
-                let (base, pattern) = text.split_at_checked(at).unwrap_or((&text, ""));
-                let base = if at > start { base.trim_end_matches('/') } else { base };
-                return Self { base: base.to_owned(), pattern: Some(pattern.to_owned()), text };
-            }
-            at += part.len() + 1;
         }
-        Self { base: text.clone(), text, pattern: None }
     }
 
-    /// The same as no pattern, if it is one and a local file has this very name.
-    pub(super) fn as_named(&self) -> Option<Self> {
-        let is_there = self.pattern.is_some() && !self.text.contains("://") && Path::new(&self.text).exists();
-        is_there.then(|| Self { text: self.text.clone(), base: self.text.clone(), pattern: None })
+    /// The path of an address whose pattern, if it is one, begins behind `start` or later.
+    fn of_address(text: String, start: usize) -> Self {
+        let pattern = parts_from(&text, start).find(|(_, part)| Glob::is_pattern(part)).map(|(at, _)| at);
+        Self::with_pattern(text, pattern, start)
+    }
+
+    /// An absolute path, whose pattern begins behind `start` or later, with a part that is not there by its name.
+    fn of_local(text: String, start: usize) -> Self {
+        let is_there = |end: usize| text.get(..end).is_some_and(|path| Path::new(path).exists());
+        let is_pattern = |at: usize, part: &str| Glob::is_pattern(part) && !is_there(at + part.len());
+        let pattern = parts_from(&text, start).find(|(at, part)| is_pattern(*at, part)).map(|(at, _)| at);
+        Self::with_pattern(text, pattern, "/".len())
+    }
+
+    /// A path of which all behind `at` is a pattern. The slash in front of that stays if it is at the end of the root.
+    fn with_pattern(text: String, at: Option<usize>, root: usize) -> Self {
+        let Some((base, pattern)) = at.and_then(|at| text.split_at_checked(at)) else {
+            return Self { base: text.clone(), text, pattern: None };
+        };
+        let base = if base.len() > root { base.trim_end_matches('/') } else { base };
+        Self { base: base.to_owned(), pattern: Some(pattern.to_owned()), text }
     }
 
     /// All of it, as it is understood: of local files absolute.
@@ -107,6 +114,16 @@ impl FilePath {
     pub(super) fn format(&self) -> Option<FileFormat> {
         format_of_name(&self.text)
     }
+}
+
+/// The parts of a path between its slashes, behind `start`, each with its place.
+fn parts_from(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
+    let mut next = start;
+    text.get(start..).unwrap_or_default().split('/').map(move |part| {
+        let at = next;
+        next += part.len() + 1;
+        (at, part)
+    })
 }
 
 /// The format that the ending of a name says; `None` if it is not one of [`ENDINGS`].
@@ -154,11 +171,31 @@ mod tests {
     #[test]
     fn what_is_there_is_no_pattern() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a[1].csv");
-        let parsed = FilePath::parse(path.to_str().unwrap()).unwrap();
-        assert_eq!((parsed.pattern.as_deref(), parsed.as_named()), (Some("a[1].csv"), None));
-        std::fs::write(&path, "x\n1\n").unwrap();
-        assert_eq!(parsed.as_named().unwrap().base(), path.to_str().unwrap());
+        let at = |path: &str| folder.path().join(path).to_str().unwrap().to_owned();
+        let parsed = |path: &str| {
+            let parsed = FilePath::parse(&at(path)).unwrap();
+            (parsed.base().to_owned(), parsed.pattern)
+        };
+        let pattern = |base: &str, pattern: &str| (at(base).trim_end_matches('/').to_owned(), Some(pattern.to_owned()));
+        assert_eq!(parsed("a[1].csv"), pattern("", "a[1].csv"));
+        std::fs::write(at("a[1].csv"), "x\n1\n").unwrap();
+        assert_eq!(parsed("a[1].csv"), (at("a[1].csv"), None));
+        assert_eq!(parsed("[id]/b?/*.csv"), pattern("", "[id]/b?/*.csv"));
+        std::fs::create_dir_all(at("[id]/b?")).unwrap();
+        assert_eq!(parsed("[id]/b?/*.csv"), pattern("[id]/b?", "*.csv"));
+        assert_eq!(parsed("[id]/c?/*.csv"), pattern("[id]", "c?/*.csv"));
+        assert_eq!(parsed("[id]/../[id]/*.csv"), pattern("[id]/../[id]", "*.csv"));
+        assert_eq!(parsed("[id]/b?/c"), (at("[id]/b?/c"), None));
+    }
+
+    #[test]
+    fn behind_the_folder_that_is_meant_by_its_name_a_pattern_begins() {
+        let path = FilePath::of_local("/nowhere/[id]/x/*.csv".into(), "/nowhere/[id]".len());
+        assert_eq!((path.base(), path.pattern.as_deref()), ("/nowhere/[id]/x", Some("*.csv")));
+        let path = FilePath::of_local("/nowhere/[id]/*.csv".into(), "/nowhere/[id]".len());
+        assert_eq!((path.base(), path.pattern.as_deref()), ("/nowhere/[id]", Some("*.csv")));
+        let path = FilePath::of_local("/*.csv".into(), 0);
+        assert_eq!((path.base(), path.pattern.as_deref()), ("/", Some("*.csv")));
     }
 
     #[test]

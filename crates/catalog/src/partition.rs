@@ -21,6 +21,9 @@ use super::column_range::{ColumnRange, RowGroupRanges, parquet_ranges};
 use super::header_fields::HeaderFields;
 use super::table_schema::reads_as;
 
+/// Bytes that the name of a column takes, about.
+const COLUMN_NAME_BYTES: usize = 48;
+
 /// One object of a table, in one version.
 #[derive(Debug)]
 pub struct PlannedObject {
@@ -106,6 +109,12 @@ impl Partition {
         self.statistics.read().get(column).cloned().flatten()
     }
 
+    /// Bytes that it takes itself, with statistics of all columns, about.
+    fn own_bytes(&self) -> usize {
+        let of_column = size_of::<u64>() + size_of::<usize>() + size_of::<Option<ColumnRange>>();
+        size_of::<Self>() + self.column_bytes.len() * of_column
+    }
+
     /// Number of ranges learnt so far: while it does not change, no range does.
     pub(super) fn learnt(&self) -> u64 {
         self.learnt.load(Ordering::Acquire)
@@ -182,6 +191,14 @@ impl PlannedObject {
             fields: None,
         };
         Ok(Arc::new(object))
+    }
+
+    /// Bytes that it takes with its partitions, about.
+    pub(super) fn own_bytes(&self) -> usize {
+        let names = 2 * (self.entry.path.len() + self.entry.version.len());
+        let columns = (self.header.len() + self.misfits.len()) * COLUMN_NAME_BYTES;
+        let partitions = self.partitions.iter().map(|partition| partition.own_bytes());
+        size_of::<Self>() + names + columns + partitions.sum::<usize>()
     }
 
     /// The names in a CSV object's header; empty without one.

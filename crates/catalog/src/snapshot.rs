@@ -12,6 +12,7 @@ use thermocline_pushdown::wire::{DescribeRequest, Format, ObjectEntry};
 use thermocline_pushdown::{FileFormat, NodeError, TextCompression, user_err};
 use thermocline_storage::NodeClient;
 
+use super::file_path::format_of_name;
 use super::header_fields::HeaderFields;
 use super::location::Location;
 use super::partition::{Partition, PlannedObject};
@@ -28,6 +29,17 @@ pub struct Snapshot {
     /// Number of them at each node of each location.
     per_node: Vec<usize>,
     partitions: PartitionSet,
+    /// Bytes that it takes with its objects, about.
+    own_bytes: usize,
+}
+
+/// Which objects below a location a table reads; one that the location names itself it reads in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Endings {
+    /// Those whose names have an ending that is usual for the format of the table, which its definition says.
+    Usual,
+    /// Those whose names say the very format of the table, as nothing else does.
+    Own,
 }
 
 /// Objects listed at their nodes, before anything is known of them.
@@ -44,9 +56,14 @@ impl Listing {
     /// # Errors
     /// If a node cannot be reached, or a location is at none of its nodes, or is gone from one of which
     /// `known` (the previous snapshot) has objects.
-    pub(super) async fn fetch(locations: &[Location], format: &FileFormat, known: &Snapshot) -> Result<Self> {
+    pub(super) async fn fetch(
+        locations: &[Location],
+        format: &FileFormat,
+        endings: Endings,
+        known: &Snapshot,
+    ) -> Result<Self> {
         let mut listing = Self::of_any_format(locations, known).await?;
-        listing.retain(locations, format);
+        listing.retain(locations, format, endings);
         Ok(listing)
     }
 
@@ -87,12 +104,12 @@ impl Listing {
     }
 
     /// Leaves out what is not of a format.
-    pub(super) fn retain(&mut self, locations: &[Location], format: &FileFormat) {
+    pub(super) fn retain(&mut self, locations: &[Location], format: &FileFormat, endings: Endings) {
         let Self { nodes, unread } = self;
         let prefixes = locations.iter().flat_map(|location| location.nodes.iter().map(|_| &location.prefix));
         for ((node, objects), prefix) in nodes.iter_mut().zip(prefixes) {
             objects.retain(|object| {
-                let is_read = is_of_format(&object.path, format, prefix);
+                let is_read = object.path == *prefix || is_of_format(&object.path, format, endings);
                 if !is_read {
                     unread.add(node, object.path.clone(), object.size, "its name has another extension");
                 }
@@ -143,15 +160,17 @@ impl Listing {
     }
 }
 
-/// Whether a listed object belongs to a table of `format`: by its extension, unless the location
-/// names the object itself.
-fn is_of_format(path: &str, format: &FileFormat, prefix: &str) -> bool {
+/// Whether an object belongs to a table of `format` by the ending of its name.
+fn is_of_format(path: &str, format: &FileFormat, endings: Endings) -> bool {
+    if endings == Endings::Own {
+        return format_of_name(path).as_ref() == Some(format);
+    }
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let (name, extensions): (_, &[&str]) = match format {
         FileFormat::Parquet => (name.as_str(), &[".parquet", ".pq"]),
         FileFormat::Csv(_) => (TextCompression::split(&name).0, &[".csv", ".tsv", ".txt", ".tbl"]),
     };
-    path == prefix || extensions.iter().any(|extension| name.ends_with(extension))
+    extensions.iter().any(|extension| name.ends_with(extension))
 }
 
 impl Snapshot {
@@ -163,10 +182,11 @@ impl Snapshot {
     fn new(per_node: Vec<Vec<Arc<PlannedObject>>>, schema: &SchemaRef) -> Arc<Self> {
         let counts = per_node.iter().map(Vec::len).collect();
         let objects: Vec<_> = per_node.into_iter().flatten().collect();
+        let own_bytes = objects.iter().map(|object| object.own_bytes()).sum();
         let partitions = objects.iter().flat_map(|object| &object.partitions).cloned().collect();
         let statistics = SnapshotStatistics::new(partitions, schema.fields().len());
         let partitions = PartitionSet::all(Arc::new(statistics), Arc::clone(schema));
-        Arc::new(Self { objects, per_node: counts, partitions })
+        Arc::new(Self { objects, per_node: counts, partitions, own_bytes })
     }
 
     /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
@@ -246,6 +266,11 @@ impl Snapshot {
         Self::new(per_node, self.partitions.schema())
     }
 
+    /// Bytes that it takes with its objects, about.
+    pub fn own_bytes(&self) -> usize {
+        self.own_bytes
+    }
+
     /// Statistics of all partitions, in the order of [`Snapshot::partitions`].
     pub fn partition_set(&self) -> &PartitionSet {
         &self.partitions
@@ -289,4 +314,34 @@ fn unchanged(entries: &[ObjectEntry], known: &[Arc<PlannedObject>]) -> Vec<Optio
             known.next_if(|object| object.entry == *entry).cloned()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_pushdown::CsvFormat;
+
+    use super::*;
+
+    #[test]
+    fn tables_of_files_read_what_has_the_ending_of_their_format() {
+        let csv = FileFormat::Csv(CsvFormat::default());
+        let tsv = FileFormat::Csv(CsvFormat { delimiter: b'\t', ..CsvFormat::default() });
+        let parquet = FileFormat::Parquet;
+        for (path, usual, own) in [
+            ("d/a.csv", vec![&csv, &tsv], Some(&csv)),
+            ("d/a.CSV.gz", vec![&csv, &tsv], Some(&csv)),
+            ("d/a.tsv", vec![&csv, &tsv], Some(&tsv)),
+            ("d/README.txt", vec![&csv, &tsv], None),
+            ("d/notes.txt.gz", vec![&csv, &tsv], None),
+            ("d/x.tbl", vec![&csv, &tsv], None),
+            ("d/a.pq", vec![&parquet], Some(&parquet)),
+            ("d/a.csv/part-0", vec![], None),
+            ("d/csv", vec![], None),
+        ] {
+            for format in [&csv, &tsv, &parquet] {
+                assert_eq!(is_of_format(path, format, Endings::Usual), usual.contains(&format), "{path} {format:?}");
+                assert_eq!(is_of_format(path, format, Endings::Own), own == Some(format), "{path} {format:?}");
+            }
+        }
+    }
 }

@@ -34,14 +34,18 @@ pub struct Root {
 impl Root {
     /// Opens a directory, or an object-store URL such as `s3://bucket/prefix` with the usual
     /// environment variables (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`,
-    /// `AWS_ENDPOINT_URL`).
+    /// `AWS_ENDPOINT_URL`). Behind the bucket, all characters are meant as they are written.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the directory is not there, [`ErrorKind::Refused`] for a URL that
     /// is not understood.
     pub fn open(location: &str) -> Result<Self, NodeError> {
         match Url::parse(location) {
-            Ok(url) if url.scheme().len() > 1 && url.scheme() != "file" => Self::open_url(&url),
+            Ok(url) if url.scheme().len() > 1 && url.scheme() != "file" => {
+                let url = folder_url(location)
+                    .map_err(|error| NodeError::new(ErrorKind::Refused, format!("{location}: {error}")))?;
+                Self::open_url(&url)
+            }
             Ok(url) if url.scheme() == "file" => {
                 let path = url.to_file_path().map_err(|()| {
                     NodeError::new(ErrorKind::Refused, format!("{location} does not name a local directory"))
@@ -261,6 +265,15 @@ pub fn open_bucket(url: &Url) -> Result<Arc<dyn ObjectStore>, NodeError> {
     Ok(Arc::new(builder.build().map_err(|error| NodeError::from(error).context(url))?))
 }
 
+/// The URL of a folder in a bucket, whose name may have characters that mean something in URLs.
+fn folder_url(location: &str) -> Result<Url, url::ParseError> {
+    let encoded = location.chars().map(|c| match c {
+        '%' | '?' | '#' | ' ' | '\t' | '\n' | '\r' => format!("%{:02X}", u32::from(c)),
+        c => c.to_string(),
+    });
+    Url::parse(&encoded.collect::<String>())
+}
+
 fn version_of(meta: &ObjectMeta) -> String {
     match &meta.e_tag {
         Some(etag) => format!("{ETAG}{etag}"),
@@ -300,4 +313,31 @@ fn is_folder(meta: &ObjectMeta, prefix: &Path, listed: &[ObjectMeta]) -> bool {
     let folder = format!("{}/", meta.location);
     let after = listed.partition_point(|other| other.location.as_ref() < folder.as_str());
     meta.location == *prefix || listed.get(after).is_some_and(|other| other.location.as_ref().starts_with(&folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_buckets_are_meant_as_they_are_written() {
+        for (location, path) in [
+            ("s3://b", ""),
+            ("s3://b/", ""),
+            ("s3://b/x/y/", "x/y"),
+            ("s3://b/run#1", "run#1"),
+            ("s3://b/a?b/c#d?e", "a?b/c#d?e"),
+            ("s3://b/t=2024-01-01 00%3A00", "t=2024-01-01 00%3A00"),
+            ("s3a://b/%2e%2e/%2Fx ", "%2e%2e/%2Fx "),
+        ] {
+            let url = folder_url(location).unwrap();
+            assert_eq!(url.host_str(), Some("b"), "{location}");
+            assert_eq!(Path::from_url_path(url.path()).unwrap().as_ref(), path, "{location}");
+        }
+        // Nor does a bucket end before them.
+        for location in ["s3://b#x/y", "s3://b?x/y", "s3://b%20/y"] {
+            assert_ne!(folder_url(location).unwrap().host_str(), Some("b"), "{location}");
+        }
+        assert!(Path::from_url_path(folder_url("s3://b/a\tb").unwrap().path()).is_err());
+    }
 }

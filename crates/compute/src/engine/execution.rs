@@ -13,6 +13,7 @@ use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
+use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use thermocline_catalog::{ExternalTable, Snapshot};
@@ -69,25 +70,25 @@ impl EngineStream {
 }
 
 impl AnalyticEngine {
-    /// Runs a plan up to its first batch, when it is its turn. If an object changes meanwhile, it is planned once more:
-    /// tables that were found before are then looked at again.
+    /// Runs a plan up to its first batch, when it is its turn. If an object changes meanwhile, it is planned once more,
+    /// from the statement if that names `files`: their columns may be others now.
     pub(super) async fn query(
         &self,
         sql: String,
-        plan: LogicalPlan,
-        found: &[Found],
+        mut plan: LogicalPlan,
+        files: Option<(Statement, Vec<Found>)>,
         options: &StatementOptions,
     ) -> Result<EngineStream> {
         let has_rows = !matches!(plan, LogicalPlan::Copy(_));
+        let (mut statement, found) = files.unzip();
+        let mut found = found.unwrap_or_default();
         let mut attempt = 1;
         let mut turn = None;
         loop {
             let context = QueryContext::new(Arc::clone(&self.resources), options.settings(), options.deadline);
             options.current.set(&context);
-            if attempt == 1 {
-                for (table, snapshot) in found {
-                    context.sees(table, snapshot).await;
-                }
+            for (table, snapshot) in &found {
+                context.sees(table, snapshot).await;
             }
             // "canceled" stands unless the rows come to an end.
             let mut record = Recorder {
@@ -117,6 +118,9 @@ impl AnalyticEngine {
                     turn = record.forget();
                     tracing::info!("planning again: {error}");
                     attempt += 1;
+                    if let Some(statement) = statement.take() {
+                        (plan, found) = self.planned_again(statement, options).await?;
+                    }
                 }
                 Err(error) => {
                     let error = if is_stale(&error) {
@@ -214,6 +218,9 @@ fn prepare_copy(target: &str, state: &SessionState, options: &StatementOptions) 
         user_error!(InvalidParameter, "COPY TO '{target}': {why}; expected a path, file:// or s3://bucket/path")
     };
     let url = Url::parse(target).map_err(|error| refused(&error))?;
+    if target.contains(['%', '?', '#']) {
+        return Err(refused(&"%, ? and # cannot be in an object's name"));
+    }
     if scheme != "s3" {
         return Err(refused(&format!("unknown scheme '{scheme}'")));
     }

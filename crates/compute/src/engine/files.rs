@@ -20,7 +20,7 @@ use thermocline_pushdown::user_error;
 use thermocline_syntax::folded;
 
 use super::engine::AnalyticEngine;
-use super::execution::Found;
+use super::execution::{Found, is_stale};
 use super::options::StatementOptions;
 use crate::query::FilesKey;
 use crate::scan::ExternalScan;
@@ -110,10 +110,26 @@ impl AnalyticEngine {
         let found = distinct.into_iter().map(|(path, files)| {
             let key = FilesKey { files, request_timeout: settings.request_timeout };
             let allowed = settings.allowed_locations.clone();
-            async move { Ok::<_, DataFusionError>((path, self.resources.table_of_files(key, &allowed).await?)) }
+            async move {
+                let found = match self.resources.table_of_files(key.clone(), &allowed).await {
+                    Err(error) if is_stale(&error) => {
+                        tracing::info!("looking again for '{path}': {error}");
+                        self.resources.table_of_files(key, &allowed).await.map_err(changed_again)
+                    }
+                    found => found,
+                };
+                Ok::<_, DataFusionError>((path, found?))
+            }
         });
         let found: Vec<_> = stream::iter(found).buffered(LOOKUPS_AT_ONCE).try_collect().await?;
         Ok(FilesOfStatement(found.into_iter().collect()))
+    }
+}
+
+fn changed_again(error: DataFusionError) -> DataFusionError {
+    match is_stale(&error) {
+        true => error.context("a file changed again while it was looked at a second time"),
+        false => error,
     }
 }
 

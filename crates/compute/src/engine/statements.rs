@@ -15,7 +15,7 @@ use thermocline_storage::RemoteOptions;
 
 use super::blame::of_statement;
 use super::engine::AnalyticEngine;
-use super::execution::EngineStream;
+use super::execution::{EngineStream, Found};
 use super::files::FilesOfStatement;
 use super::options::StatementOptions;
 use super::planning::on_a_thread;
@@ -47,7 +47,9 @@ impl AnalyticEngine {
         }
         let sql = statement.to_string();
         // Storage nodes are asked for the files that it names.
-        let planned = within(options.deadline, self.plan_with_files(show_tables(statement)?, options));
+        let statement = show_tables(statement)?;
+        let again = statement.clone();
+        let planned = within(options.deadline, self.plan_with_files(statement, options));
         let (plan, files) = planned.await??;
         match plan {
             // Storage nodes are asked for the table's objects.
@@ -66,9 +68,23 @@ impl AnalyticEngine {
             plan => {
                 // Resolves statements that DataFusion answers itself, such as DESCRIBE.
                 let frame = self.context(&options.config).execute_logical_plan(plan).await?;
-                self.query(sql, frame.into_unoptimized_plan(), &files.found(), options).await
+                let found = files.found();
+                let files = (!found.is_empty()).then_some((again, found));
+                self.query(sql, frame.into_unoptimized_plan(), files, options).await
             }
         }
+    }
+
+    /// The plan of a query with the files that it names as they are now, and the tables of these.
+    pub(super) async fn planned_again(
+        &self,
+        statement: Statement,
+        options: &StatementOptions,
+    ) -> Result<(LogicalPlan, Vec<Found>)> {
+        let planned = within(options.deadline, self.plan_with_files(statement, options));
+        let (plan, files) = planned.await??;
+        let frame = self.context(&options.config).execute_logical_plan(plan).await?;
+        Ok((frame.into_unoptimized_plan(), files.found()))
     }
 
     /// Plans a statement, with the time zone that it says itself, or the session's.

@@ -1,6 +1,6 @@
 //! Rates of all storages and of reading here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use super::storage_rates::StorageRates;
 
 /// Tables of which reading is remembered.
 const TABLES_MAX: usize = 10_000;
+/// Storages of which rates are remembered, beside those in use.
+const STORAGES_MAX: usize = 1000;
 /// Seconds of a core that decoding takes, until it was measured: per byte in memory of Parquet, 1400 MB/s batch by batch and
 /// 700 MB/s for columns that are kept, each in new memory; and per byte of text, 500 MB/s.
 const PARQUET_S_PER_BYTE: f64 = 1.0 / 1400e6;
@@ -98,6 +100,15 @@ impl RuntimeModel {
         Arc::clone(self.storages.write().entry(label.to_owned()).or_default())
     }
 
+    /// If rates of many storages are remembered, forgets those of storages that are not `in_use`, by their labels.
+    pub(crate) fn forget_storages(&self, in_use: impl FnOnce() -> HashSet<String>) {
+        if self.storages.read().len() <= STORAGES_MAX {
+            return;
+        }
+        let in_use = in_use();
+        self.storages.write().retain(|label, _| in_use.contains(label));
+    }
+
     /// Seconds of a core that decoding a byte takes: one in memory, or one of text.
     pub(crate) fn decoding_s_per_byte(&self, kind: DecodeKind) -> f64 {
         if let Some(known) = self.decoding.lock().get(&kind) {
@@ -149,5 +160,25 @@ impl RuntimeModel {
             known.clear();
         }
         known.entry(kind).or_insert(Estimate::assumed(0.0)).observe(took.as_secs_f64() / bytes as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_storages_out_of_use_are_forgotten_when_there_are_many() {
+        let model = RuntimeModel::default();
+        for number in 0..=STORAGES_MAX {
+            model.storage(&format!("node {number}"));
+        }
+        let used = model.storage("node 7");
+        model.forget_storages(|| HashSet::from(["node 7".to_owned()]));
+        assert_eq!(model.storages.read().len(), 1);
+        assert!(Arc::ptr_eq(&used, &model.storage("node 7")));
+        model.storage("node 8");
+        model.forget_storages(HashSet::new);
+        assert_eq!(model.storages.read().len(), 2, "they are few");
     }
 }

@@ -97,6 +97,22 @@ impl Drop for RunningScan {
     }
 }
 
+/// A lookup of files. If it ends without a table, as when nobody waits for it any more, or if others were forgotten for
+/// its table, there may be storages now that no table has.
+struct Lookup<'a> {
+    resources: &'a Resources,
+    /// Whether it ends like this.
+    forgets: bool,
+}
+
+impl Drop for Lookup<'_> {
+    fn drop(&mut self) {
+        if self.forgets {
+            self.resources.forget_storages();
+        }
+    }
+}
+
 /// Definitions as in the catalog file, but for indexes.
 #[derive(Debug, Clone, Default)]
 struct Definitions {
@@ -318,17 +334,23 @@ impl Resources {
         let options = RemoteOptions { request_timeout: key.request_timeout, ..RemoteOptions::default() };
         let partition_size = self.settings().partition_size;
         let access = Access { nodes: &self.nodes, allowed, options: &options, partition_size };
+        let mut lookup = Lookup { resources: self, forgets: true };
         let known = self.files.lock().get(&key);
         let before = known.as_ref().map(|known| known.latest());
         let (table, snapshot) = ExternalTable::of_files(&key.files, known, access).await?;
         for gone in before.iter().flat_map(|before| before.objects_not_in(&snapshot)) {
             self.cache.remove_version(table.reader(), &gone.path, &gone.version);
         }
-        let has_forgotten = self.files.lock().put(key, Arc::clone(&table));
-        if has_forgotten {
-            self.nodes.forget_unused();
-        }
+        let forgotten = self.files.lock().put(key, Arc::clone(&table), snapshot.own_bytes());
+        lookup.forgets = !forgotten.is_empty();
+        drop(forgotten);
         Ok((table, snapshot))
+    }
+
+    /// Forgets the storages that no table has, and, if there are many, the rates of those.
+    fn forget_storages(&self) {
+        self.nodes.forget_unused();
+        self.model.forget_storages(|| self.nodes.all().iter().map(|node| node.label().to_owned()).collect());
     }
 
     /// Keeps a definition that could not be restored: it stays in the catalog, and its use is an error that says why.

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
@@ -149,7 +152,7 @@ async fn files_are_planned_pushed_down_and_cached_as_tables_are() {
     assert!(of_file.contains("HybridScanExec") && of_file.contains("AggregateExec"), "{of_file}");
     assert_eq!(of_file.replace(&pattern, "t"), plan("t").await);
 
-    // By whichever path an object is reached, its columns are cached once.
+    // By whichever path from its folder an object is reached, its columns are cached once.
     session.set("mode", "caching").unwrap();
     session.engine().cache().clear();
     let sum = |path: &str| format!("SELECT sum(id) FROM '{directory}/{path}'");
@@ -189,6 +192,108 @@ async fn files_that_change_between_queries_are_seen_as_they_are() {
     assert_eq!(failed(&session, &sum).await.0, "58P01");
     fs::write(at("a.csv"), "x\n4\n").unwrap();
     assert_eq!(value(&session, &sum).await, "4");
+}
+
+/// A file whose columns change all the time is read as it was at one moment, or not at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_change_during_queries_are_never_read_with_columns_of_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, next) = (folder.path().join("a.csv"), folder.path().join("next"));
+    fs::write(&path, "x,y\n1,2\n").unwrap();
+    let session = session().await;
+    let select = format!("SELECT * FROM '{}'", path.display());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let (is_over, path) = (Arc::clone(&is_over), path.clone());
+        move || {
+            for content in ["x,z\n1,3\n", "x,y\n1,2\n"].into_iter().cycle() {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                fs::write(&next, content).unwrap();
+                fs::rename(&next, &path).unwrap();
+                std::thread::sleep(Duration::from_millis(15));
+            }
+        }
+    });
+    for round in 0..200 {
+        if round % 10 == 0 {
+            session.engine().cache().clear();
+        }
+        match session.run(&select).await {
+            Ok(result) => {
+                let last = result.schema.field(1).name().clone();
+                let expected = if last == "y" { "2" } else { "3" };
+                assert_eq!(canonical(&result), [[Some("1".to_owned()), Some(expected.to_owned())]], "{last}");
+            }
+            Err(error) => assert!(error.to_string().contains("changed"), "{error}"),
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    fs::write(&path, "x,w\n1,4\n").unwrap();
+    assert_eq!(value(&session, &format!("SELECT a.w FROM '{}'", path.display())).await, "4");
+}
+
+/// Texts beside the data are no rows of it, whichever path leads there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_files_whose_names_say_the_format_are_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().display().to_string();
+    for sub in ["data", "out.csv", "tabs"] {
+        fs::create_dir(folder.path().join(sub)).unwrap();
+    }
+    for (name, content) in [
+        ("data/2024.csv", "x\n1\n"),
+        ("data/README.txt", "about\nnothing\n"),
+        ("data/2024.tbl", "x\nwrong\n"),
+        ("data/2024", "x\nwrong\n"),
+        ("out.csv/a.csv", "x,y\n1,2\n"),
+        ("out.csv/b.tsv", "x\ty\n3\t4\n"),
+        ("tabs/a.tsv", "x\ty\n1\t2\n"),
+    ] {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    let session = session().await;
+    for path in ["data", "data/*", "data/2024*", "data/**"] {
+        let from = format!("FROM '{directory}/{path}'");
+        assert_eq!(value(&session, &format!("SELECT sum(x) {from}")).await, "1", "{path}");
+        assert_eq!(value(&session, &format!("SELECT count(*) {from}")).await, "1", "{path}");
+        let result = session.run(&format!("SELECT * {from}")).await.unwrap();
+        assert_eq!(canonical(&result)[0].len(), 1, "{path}");
+    }
+    assert_eq!(value(&session, &format!("SELECT sum(y) FROM '{directory}/out.csv'")).await, "2");
+    // A view keeps the format too: what came later is not split at its delimiter.
+    session.run(&format!("CREATE VIEW v AS SELECT y FROM '{directory}/tabs'")).await.unwrap();
+    fs::write(folder.path().join("tabs/b.csv"), "x,y\n10,20\n").unwrap();
+    fs::write(folder.path().join("tabs/c.tsv"), "x\ty\n3\t4\n").unwrap();
+    assert_eq!(value(&session, "SELECT sum(y) FROM v").await, "6");
+    let (state, error) = failed(&session, &format!("SELECT y FROM '{directory}/tabs'")).await;
+    assert!(state == "42P16" && error.contains("several formats"), "{state} {error}");
+}
+
+/// Storages in which nothing was found are not kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn storages_without_a_table_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = session().await;
+    let storages = "SELECT count(*) FROM system.storage_nodes";
+    let before: usize = value(&session, storages).await.parse().unwrap();
+    for number in 0..20 {
+        let directory = folder.path().join(format!("{number}"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("bad.parquet"), "no parquet at all").unwrap();
+        for pattern in ["*.csv", "*.parquet"] {
+            failed(&session, &format!("SELECT * FROM '{}/{pattern}'", directory.display())).await;
+        }
+    }
+    let after: usize = value(&session, storages).await.parse().unwrap();
+    assert!(after <= before + 1, "{before} {after}");
+    // One with a table is.
+    fs::write(folder.path().join("0/a.csv"), "x\n1\n").unwrap();
+    assert_eq!(value(&session, &format!("SELECT x FROM '{}/0/*.csv'", folder.path().display())).await, "1");
+    failed(&session, &format!("SELECT * FROM '{}/1/*.csv'", folder.path().display())).await;
+    assert_eq!(value(&session, &format!("{storages} WHERE node LIKE '%/0'")).await, "1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -362,6 +467,34 @@ fn relative_paths_are_of_the_working_directory_and_kept_absolute() {
     assert!(text(&done.stderr).contains("quotes"), "{}", text(&done.stderr));
 }
 
+/// Folders with the characters of patterns in their names, the working directory too, are meant by their names.
+#[test]
+fn folders_that_are_there_are_no_patterns() {
+    let folder = tempfile::tempdir().unwrap();
+    let (named, alike) = (folder.path().join("proj[1]"), folder.path().join("proj1"));
+    for (directory, x) in [(&named, "1"), (&alike, "2")] {
+        fs::create_dir_all(directory.join("data")).unwrap();
+        fs::write(directory.join("data/a.csv"), format!("x\n{x}\n")).unwrap();
+    }
+    let database = folder.path().join("db");
+    let rows = |at: &Path, script: &str| {
+        let done = sql(&database, at, script);
+        assert!(done.status.success(), "{script}: {}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    let directory = folder.path().display();
+    for path in ["data/*.csv", "data/a.csv", "./*/a.csv", "../proj[1]/*/*.csv", "../proj[1]/data"] {
+        assert_eq!(rows(&named, &format!("SELECT x FROM '{path}'")), "x\n1\n", "{path}");
+    }
+    assert_eq!(rows(&alike, &format!("SELECT x FROM '{directory}/proj[1]/data/*.csv'")), "x\n1\n");
+    assert_eq!(rows(&alike, &format!("SELECT sum(x) FROM '{directory}/proj*/data/*.csv'")), "sum\n3\n");
+    let script = format!("SET allowed_locations = '{}'; SELECT x FROM 'data/*.csv'", named.display());
+    assert!(rows(&named, &script).ends_with("x\n1\n"));
+    // A view is read again with the absolute path.
+    rows(&named, "CREATE VIEW v AS SELECT x FROM 'data/*.csv'");
+    assert_eq!(rows(&alike, "SELECT x FROM v"), "x\n1\n");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patterns_find_thousands_of_files_and_look_only_where_they_lead() {
     let folder = tempfile::tempdir().unwrap();
@@ -404,6 +537,10 @@ async fn nodes_and_buckets_have_files_too() {
     let bucket = folder.path().join("s3/lake");
     fs::create_dir_all(&bucket).unwrap();
     write(&mut Oracle::start(), &bucket);
+    for (key, x) in [("run#1/a.csv", "1"), ("run/a.csv", "2"), ("a%20b/a%20b.csv", "3"), ("a b/a b.csv", "4")] {
+        fs::create_dir_all(bucket.join(key).parent().unwrap()).unwrap();
+        fs::write(bucket.join(key), format!("x\n{x}\n")).unwrap();
+    }
     let node = NodeProcess::over(&bucket);
     let session = session().await;
     for (path, count) in [
@@ -427,6 +564,12 @@ async fn nodes_and_buckets_have_files_too() {
                   SELECT count(*) FROM 's3://lake/p/**/*.parquet';
                   SELECT count(*) FROM 's3://lake/p';
                   SELECT count(*) FROM 's3://lake/c/c.csv.gz';
+                  SELECT sum(x) FROM 's3://lake/run#1/a.csv';
+                  SELECT sum(x) FROM 's3://lake/run#1/*.csv';
+                  SELECT sum(x) FROM 's3://lake/a%20b/a%20b.csv';
+                  SELECT sum(x) FROM 's3://lake/a%20b/*';
+                  SELECT sum(x) FROM 's3://lake/a b/a b.csv';
+                  SELECT sum(x) FROM 's3://lake/a b';
                   SELECT count(*) FROM 's3://lake/p/no.parquet'";
     let environment = server.environment();
     // The server runs in this process.
@@ -435,7 +578,8 @@ async fn nodes_and_buckets_have_files_too() {
     });
     let done = done.await.unwrap();
     let (said, error) = (text(&done.stdout), text(&done.stderr));
-    let expected = "count,max\n3000,2999\ncount\n6000\ncount\n3000\ncount\n9000\ncount\n12000\ncount\n3000\n";
+    let expected = "count,max\n3000,2999\ncount\n6000\ncount\n3000\ncount\n9000\ncount\n12000\ncount\n3000\n\
+                    sum\n1\nsum\n1\nsum\n3\nsum\n3\nsum\n4\nsum\n4\n";
     assert_eq!(said, expected, "{error}");
     assert!(error.contains("there is no file or directory 's3://lake/p/no.parquet': looked in s3://lake/p"), "{error}");
 }
