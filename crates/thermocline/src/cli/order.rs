@@ -78,6 +78,12 @@ const ON_OFF: &str = "on or off";
 const ON_OFF_AUTO: &str = "on, off or auto";
 
 impl<'a> Order<'a> {
+    /// The command that an input of the shell is. `None` for statements, and for several lines, as of a paste: each of
+    /// them is a command or part of a statement by itself.
+    pub fn typed(text: &'a str) -> Option<Self> {
+        Self::of(text).filter(|_| !text.trim().contains('\n'))
+    }
+
     /// `None` for statements.
     pub fn of(text: &'a str) -> Option<Self> {
         let text = text.trim().trim_end_matches(';').trim_end();
@@ -218,6 +224,16 @@ mod tests {
             ("select 1;", None),
         ] {
             assert_eq!(Order::of(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn several_lines_are_no_single_command() {
+        assert_eq!(Order::typed("\\timing on\n"), Some(Order::Timing(Switch::On)));
+        assert_eq!(Order::typed("exit"), Some(Order::Quit));
+        for pasted in ["\\timing on\nSELECT 1;", "\\o x.csv\nSELECT 1;\n\\o", "\\set d 1\nDELETE FROM t WHERE d = :d;"]
+        {
+            assert_eq!(Order::typed(pasted), None, "{pasted}");
         }
     }
 

@@ -47,7 +47,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         // Ctrl-C at the prompt was meant for the line.
         runner.interrupt.reset();
         let started = Instant::now();
-        let ended = match Order::of(&text) {
+        let ended = match Order::typed(&text) {
             Some(order) => script::obey(runner, order, Origin::SHELL).await,
             None => script::run_typed(runner, &text).await,
         };
@@ -94,7 +94,7 @@ fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
         }
         match scanner.completeness() {
             Completeness::Blank => text.clear(),
-            Completeness::Open if Order::of(&text).is_none() => {}
+            Completeness::Open if Order::typed(&text).is_none() => {}
             Completeness::Open | Completeness::Complete => return Ok(Input::Text(text)),
         }
     }

@@ -179,6 +179,23 @@ fn rows_go_to_a_file() {
 }
 
 #[test]
+fn a_paste_has_a_command_or_statement_in_each_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, file) = (folder.path().join("db"), folder.path().join("out.txt"));
+    rows(Some(&database), "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1), (2)");
+    let mut shell = Terminal::with_pastes(&database);
+    shell.hears("thermocline> ");
+    shell.pastes(&format!("\\o {}\nSELECT k FROM t ORDER BY k;\n\\o\nSELECT 'he' || 're' AS h;", file.display()));
+    shell.hears("here");
+    assert_eq!(fs::read_to_string(&file).unwrap(), " k\n---\n 1\n 2\n");
+    shell.hears("thermocline> ");
+    shell.pastes("\\set least 2\nDELETE FROM t WHERE k < :least;\nSELECT 'and ' || count(*) AS n FROM t;");
+    shell.hears("and 1");
+    shell.quits();
+    assert_eq!(rows(Some(&database), "SELECT k FROM t"), "k\n2\n");
+}
+
+#[test]
 fn statements_refer_to_variables() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("db");
