@@ -62,6 +62,8 @@ pub struct Runner {
     pub variables: Variables,
     /// The last statement; `None` before the first.
     pub last: Option<Statement>,
+    /// An unfinished text that the user of a shell has edited, and goes on with at the prompt.
+    pub begun: Option<String>,
     /// Columns of the terminal of a shell; `None` if nobody looks at one.
     pub columns: Option<usize>,
     /// Maximum rows of a result that a shell shows; `None` for all.
@@ -105,6 +107,7 @@ impl Runner {
             sink: Sink::default(),
             variables: Variables::default(),
             last: None,
+            begun: None,
             columns: None,
             rows_max: Some(ROWS_MAX),
         }

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use thermocline_database::{Part, Script, Statement, Variables};
+use thermocline_database::{Completeness, Part, Scanner, Script, Statement, Variables};
 
 use super::Failure;
 use super::browse;
@@ -247,8 +247,17 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
                 notice(format_args!("not changed, and not run"));
                 return Ok(Ended::Done);
             };
-            notice(format_args!("{}", text.trim_end()));
-            return run_edited(runner, text).await;
+            let text = text.trim_end();
+            notice(format_args!("{text}"));
+            let mut scanner = Scanner::new(true);
+            scanner.push(text);
+            scanner.push("\n");
+            if scanner.completeness() == Completeness::Open {
+                notice(format_args!("nothing has run yet: end it with a semicolon, or clear it with Ctrl-C"));
+                runner.begun = Some(text.to_owned());
+                return Ok(Ended::Done);
+            }
+            return run_edited(runner, text.to_owned()).await;
         }
         Order::Include { file: "", .. } => return Err(Failure::Failed("\\i needs the name of a file".to_owned())),
         Order::Include { file, .. } if from.depth == DEPTH_MAX => {

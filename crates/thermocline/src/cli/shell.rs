@@ -37,7 +37,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         if let Some(words) = editor.helper_mut() {
             words.refresh(&runner.session);
         }
-        let text = match read(&mut editor)? {
+        let text = match read(&mut editor, runner.begun.take().unwrap_or_default())? {
             Input::Text(text) => text,
             Input::Cleared => continue,
             Input::End => return Ok(()),
@@ -73,9 +73,13 @@ enum Input {
     End,
 }
 
-/// Reads lines until they form complete statements.
-fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
-    let (mut text, mut scanner) = (String::new(), Scanner::new(true));
+/// Reads lines until they form complete statements. They go on from `begun`.
+fn read(editor: &mut LineEditor, begun: String) -> Result<Input, Failure> {
+    let (mut text, mut scanner) = (begun, Scanner::new(true));
+    if !text.is_empty() {
+        scanner.push(&text);
+        scanner.push("\n");
+    }
     loop {
         match editor.readline(if text.is_empty() { PROMPT } else { PROMPT_MORE }) {
             Ok(line) => {

@@ -242,7 +242,7 @@ fn the_last_statement_is_edited() {
     fs::write(&editor, "#!/bin/sh\nsed -i s/one/two/ \"$2\"; exit $1\n").unwrap();
     Command::new("chmod").arg("+x").arg(&editor).status().unwrap();
     let file = folder.path().join("file.sql");
-    fs::write(&file, "SELECT 'of a ' || 'file' AS f").unwrap();
+    fs::write(&file, "SELECT 'of a ' || 'file' AS f;").unwrap();
     let mut shell = Terminal::with_editor(&database, &format!("'{}' 0", editor.display()));
     shell.hears("thermocline> ");
     shell.types("SELECT 'the ' || 'one' AS t;\r");
@@ -263,6 +263,40 @@ fn the_last_statement_is_edited() {
     shell.hears("thermocline> ");
     shell.types("\\e\r");
     shell.hears("nothing has run");
+    shell.quits();
+}
+
+#[test]
+fn an_edited_text_runs_if_it_was_saved_and_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1), (2)");
+    let file = folder.path().join("cleanup.sql");
+    fs::write(&file, "DELETE FROM t;").unwrap();
+    // One that only looks.
+    let mut shell = Terminal::with_editor(&database, "true");
+    shell.hears("thermocline> ");
+    for file in [file.clone(), folder.path().join("new.sql")] {
+        shell.types(&format!("\\e {}\r", file.display()));
+        shell.hears("not changed, and not run");
+        shell.hears("thermocline> ");
+    }
+    shell.types("SELECT 'still ' || count(*) AS n FROM t;\r");
+    shell.hears("still 2");
+    shell.quits();
+    // One that deletes half of a statement.
+    let mut shell = Terminal::with_editor(&database, "sed -i 's/ WHERE.*//'");
+    shell.hears("thermocline> ");
+    shell.types("DELETE FROM t WHERE k = 3;\r");
+    shell.hears("thermocline> ");
+    shell.types("\\e\r");
+    shell.hears("nothing has run yet");
+    shell.hears("...> ");
+    shell.types("WHERE k = 2;\r");
+    shell.hears("1 row changed");
+    shell.hears("thermocline> ");
+    shell.types("SELECT 'then ' || count(*) AS n FROM t;\r");
+    shell.hears("then 1");
     shell.quits();
 }
 
