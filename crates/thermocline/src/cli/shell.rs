@@ -53,7 +53,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         };
         match ended {
             Ok(Ended::Quit) => return Ok(()),
-            Ok(Ended::Done) => {}
+            Ok(Ended::Done | Ended::Late) => {}
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
             Err(Failure::Interrupted) => notice(format_args!("canceled after {}", seconds(started.elapsed()))),
             Err(failure) => {

@@ -118,7 +118,9 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
         for script in scripts {
             match script {
                 Source::Text(text) => script::run_argument(&mut runner, &text).await?,
-                Source::File(path) => script::run_file(&mut runner, path, Origin::default()).await?,
+                Source::File(path) => {
+                    script::run_file(&mut runner, path, Origin::default()).await?;
+                }
             }
         }
     }
