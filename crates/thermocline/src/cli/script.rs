@@ -18,7 +18,7 @@ use super::Failure;
 use super::browse;
 use super::editor;
 use super::failure::notice;
-use super::order::{Mode, Order, Switch, path_of, words};
+use super::order::{Mode, Order, Switch, file_of, no_variable, path_of, script_of, words};
 use super::output::{Format, Sink};
 use super::run::{Expanded, Runner};
 use super::source::Source;
@@ -230,7 +230,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
         Order::Output(file) if file.starts_with('|') => {
             return Err(Failure::Failed("\\o takes the name of a file, not a command".to_owned()));
         }
-        Order::Output(file) => runner.sink = Sink::create(&path_of(file, None))?,
+        Order::Output(file) => runner.sink = Sink::create(&path_of(&named("\\o", file_of(file))?, None))?,
         Order::Set("") => {
             for (name, value) in runner.variables.iter() {
                 runner.sink.print(format!("{name} = '{}'\n", value.replace('\'', "''")).as_bytes())?;
@@ -245,7 +245,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
         }
         Order::Edit(file) => {
             let last = runner.last.as_ref().map(|last| format!("{};\n", last.text)).unwrap_or_default();
-            let edited = editor::edited(file, &last).await?;
+            let edited = editor::edited(&named("\\e", script_of(file))?, &last).await?;
             // Ctrl-C was meant for the editor.
             runner.interrupt.reset();
             let Some(text) = edited else {
@@ -269,7 +269,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
             return Err(Failure::Failed(format!("{file}: scripts include each other more than {DEPTH_MAX} deep")));
         }
         Order::Include { file, beside } => {
-            let path = path_of(file, from.folder.filter(|_| beside));
+            let path = path_of(&named("\\i", script_of(file))?, from.folder.filter(|_| beside));
             if from.is_stdin && path.as_os_str() == "-" {
                 return Err(Failure::Failed("standard input cannot include itself".to_owned()));
             }
@@ -283,12 +283,22 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
     Ok(Ended::Done)
 }
 
+/// The name in a command, or the failure of the command.
+fn named(command: &str, name: Result<String, String>) -> Result<String, Failure> {
+    name.map_err(|why| Failure::Failed(format!("{command}: {why}")))
+}
+
 fn run_edited(runner: &mut Runner, text: String) -> LocalBoxFuture<'_, Result<Ended, Failure>> {
     async move { run_typed(runner, &text).await }.boxed_local()
 }
 
 /// Sets a variable: the first word is its name, and the others, without blanks between them, its value.
 fn set(variables: &mut Variables, rest: &str) -> Result<(), Failure> {
+    let value = rest.split_once(char::is_whitespace).map_or("", |(_, value)| value.trim_start());
+    let is_reference = |name: &str| name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '\'' | '"'));
+    if value.strip_prefix(':').is_some_and(is_reference) {
+        return Err(Failure::Failed(format!("\\set: {}", no_variable(value))));
+    }
     let mut words = words(rest).into_iter();
     let name = words.next().unwrap_or_default();
     if variables.set(&name, &words.collect::<String>()) {

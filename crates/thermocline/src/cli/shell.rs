@@ -47,7 +47,8 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         // Ctrl-C at the prompt was meant for the line.
         runner.interrupt.reset();
         let started = Instant::now();
-        let ended = match Order::typed(&text) {
+        let command = Order::typed(&text).map(|_| runner.variables.substituted(&text));
+        let ended = match command.as_deref().and_then(Order::typed) {
             Some(order) => script::obey(runner, order, Origin::SHELL).await,
             None => script::run_typed(runner, &text).await,
         };

@@ -156,6 +156,10 @@ fn rows_are_shown_as_one_likes() {
         ("\\e", "for the shell"),
         ("\\o /nowhere/x", "/nowhere/x: No such file"),
         ("\\o |less", "not a command"),
+        ("\\o r.csv -- report", "the name of a file, in quotes if it has blanks, not r.csv -- report"),
+        ("\\o :out", "there is no variable :out"),
+        ("\\i :file", "there is no variable :file"),
+        ("\\set a :b", "there is no variable :b"),
     ] {
         let said = error(&database, wrong);
         assert!(said.contains(why), "{wrong}: {said}");
@@ -176,6 +180,23 @@ fn rows_go_to_a_file() {
         assert_eq!(said(&database, format, &script), here);
         assert_eq!(fs::read_to_string(&file).unwrap(), there);
     }
+}
+
+#[test]
+fn files_have_the_names_that_one_means() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a b.sql"), "SELECT 5 AS e;").unwrap();
+    let script = "\\set out r.csv\n\\o :out\nSELECT 1 AS a;\n.output \"my file.csv\"\nSELECT 2 AS b;\n\
+                  \\o 'it''s.csv'\nSELECT 3 AS c;\n.output stdout\nSELECT 4 AS d;\n\
+                  \\set script 'a b.sql'\n\\i :script\n\\i :'script'\n.read \"a b.sql\"\n\
+                  \\set copy :out\nSELECT :'copy' AS f";
+    let mut command = Command::new(BINARY);
+    command.current_dir(folder.path()).args(["sql", "--format", "csv", "-c", script]);
+    let done = command.output().unwrap();
+    assert_eq!(text(&done.stdout), "d\n4\ne\n5\ne\n5\ne\n5\nf\nr.csv\n", "{}", text(&done.stderr));
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!([file("r.csv"), file("my file.csv"), file("it's.csv")], ["a\n1\n", "b\n2\n", "c\n3\n"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 #[test]
