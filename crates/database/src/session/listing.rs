@@ -43,6 +43,8 @@ pub enum Listing {
 /// A description of a table or view.
 #[derive(Debug, Clone)]
 pub struct Description {
+    /// Its schema and name, such as `public.orders`.
+    pub name: String,
     /// What it is, such as `Table "public.orders"`.
     pub title: String,
     /// A row for each column: its name, type, whether it may be NULL, and its default.
@@ -222,7 +224,8 @@ impl Session {
 
     async fn described(&self, relation: &Relation) -> Result<Description> {
         let Relation { schema, name, kind } = relation;
-        let title = format!("{} \"{schema}.{name}\"", capitalised(kind.name()));
+        let full = format!("{schema}.{name}");
+        let title = format!("{} {}", capitalised(kind.name()), quoted(&full));
         let (columns, notes) = match kind {
             Kind::Rows(table) => (of_rows(table), notes_of_rows(table)),
             Kind::External { format, locations } => {
@@ -237,13 +240,15 @@ impl Session {
             }
             Kind::View { sql } => {
                 let columns = self.engine().schema_of(name).map(|schema| of_arrow(&schema)).unwrap_or_default();
-                (columns, vec!["Definition:".to_owned(), sql.clone()])
+                (columns, headed("Definition:", sql.lines().map(str::to_owned).collect()))
             }
             Kind::System => {
                 let schema = self.engine().system_columns(name).await?;
                 (schema.map(|schema| of_arrow(&schema)).unwrap_or_default(), vec![])
             }
-            Kind::Absent(error) => (vec![], vec![format!("It could not be restored: {error}")]),
+            Kind::Absent(error) => {
+                (vec![], format!("It could not be restored: {error}").lines().map(str::to_owned).collect())
+            }
         };
         let columns = Columns::default()
             .text("column_name", |row: &ColumnRow| &row.name)
@@ -251,7 +256,7 @@ impl Session {
             .text("is_nullable", |row| if row.nullable { "YES" } else { "NO" })
             .optional_text("column_default", |row| row.default.as_deref())
             .batch(&columns)?;
-        Ok(Description { title, columns, notes })
+        Ok(Description { name: full, title, columns, notes })
     }
 
     fn indexes(&self, pattern: &Pattern) -> Vec<Index> {

@@ -115,6 +115,15 @@ fn tables_of_both_kinds_are_described() {
     assert!(said(&database, "csv", "\\d system.queries").contains("\nsql,TEXT,"));
     let several = said(&database, "table", "\\d *e*");
     assert!(several.contains("Table \"public.orders\"") && several.contains("\n\nView \"public.recent\""), "{several}");
+    let several = said(&database, "csv", "\\d *e*");
+    for row in [
+        "table,column_name,data_type,is_nullable,column_default\n",
+        "\npublic.lake,day,DATE,YES,\n",
+        "\npublic.orders,customer,TEXT,NO,\n",
+        "\npublic.recent,id,BIGINT,",
+    ] {
+        assert!(several.contains(row), "{several}\nwithout {row}");
+    }
     let wrong = error(&database, "\\d order");
     assert!(wrong.contains("table \"order\" does not exist (42P01)\nHINT: did you mean orders?"), "{wrong}");
 }
