@@ -155,13 +155,15 @@ impl Session {
         for relation in &relations {
             match &relation.kind {
                 Kind::Rows(table) => texts.push(table.to_sql()),
-                Kind::External { .. } => {
+                // One that could not be restored is in the catalog as well.
+                Kind::External { .. } | Kind::Absent(_) => {
                     let table = tables.iter().find(|table| table.definition.name == relation.name);
-                    texts.extend(table.map(|table| table.definition.sql.clone()));
+                    let sql = table.map(|table| table.definition.sql.clone());
+                    texts.extend(sql.or_else(|| self.engine().absent_table(&relation.name)));
                     let indexes = self.engine().indexes().into_iter().filter(|index| index.table == relation.name);
                     texts.extend(indexes.map(|index| index.sql()));
                 }
-                Kind::View { .. } | Kind::System | Kind::Absent(_) => {}
+                Kind::View { .. } | Kind::System => {}
             }
         }
         // Behind the tables, and each behind the views that it reads.
@@ -173,7 +175,7 @@ impl Session {
             alone.put_procedure(Arc::clone(procedure));
             texts.push(alone.to_sql());
         }
-        if texts.is_empty() && !pattern.trim().is_empty() {
+        if texts.is_empty() && relations.is_empty() && !pattern.trim().is_empty() {
             return Err(self.no_relation(pattern));
         }
         let ended = |text: String| format!("{};\n", text.trim_end().trim_end_matches(';'));

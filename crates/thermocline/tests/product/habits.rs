@@ -137,6 +137,7 @@ fn definitions_can_be_run_again() {
     let copy = folder.path().join("copy");
     rows(Some(&copy), &schema);
     assert_eq!(said(&copy, "table", ".schema"), schema);
+    assert_eq!(said(&database, "table", ".schema system.queries"), "", "it has no statement, but exists");
     assert!(error(&database, ".schema orderz").contains("did you mean orders?"));
 }
 
