@@ -35,11 +35,30 @@ fn a_shell_asks_before_it_creates_a_database() {
     shell.types("y\r");
     shell.quits();
     assert!(folder.path().join("quite_another").exists());
-    // Nobody is asked about one that exists, or when a script runs.
+    // A directory with files, none of which is a database's: most likely a wrong one.
+    let lake = folder.path().join("lake");
+    fs::create_dir(&lake).unwrap();
+    fs::write(lake.join("0.csv"), "id\n1\n").unwrap();
+    let mut shell = Terminal::open(&lake, "");
+    let asked = shell.hears("Create it? [y/N] ");
+    assert!(
+        asked.contains(&format!("There is no database {}: the directory has other files", lake.display())),
+        "{asked}"
+    );
+    shell.types("\r");
+    shell.hears("is not created");
+    assert_eq!(shell.ends(), Some(1));
+    assert_eq!(fs::read_dir(&lake).unwrap().count(), 1, "nothing was added");
+    // Nobody is asked about one that exists, an empty directory, or when a script runs.
     let mut shell = Terminal::open(&folder.path().join("order_d"), "");
     assert!(!shell.hears("thermocline> ").contains("Create it"));
     shell.types("SELECT 'at ' || 'end' AS t;\r");
     shell.hears("at end");
+    shell.quits();
+    let mut shell = Terminal::open(&folder.path().join("order_d"), "");
+    assert!(!shell.hears("thermocline> ").contains("Create it"), "it is a database now");
+    shell.types("SELECT 'at ' || 'last' AS t;\r");
+    shell.hears("at last");
     shell.quits();
     rows(Some(&mistyped), "SELECT 1 AS one");
     assert!(mistyped.exists());
