@@ -174,6 +174,11 @@ impl AnalyticEngine {
         self.resources.absents()
     }
 
+    /// The definition of an external table that could not be restored; `None` if there is none of this name.
+    pub fn absent_table(&self, name: &str) -> Option<String> {
+        self.resources.absent(name).and_then(|absent| absent.table_sql)
+    }
+
     /// Names of the tables of schema `system`.
     pub fn system_tables(&self) -> Vec<String> {
         self.system.table_names()

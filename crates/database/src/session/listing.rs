@@ -43,6 +43,8 @@ pub enum Listing {
 /// A description of a table or view.
 #[derive(Debug, Clone)]
 pub struct Description {
+    /// Its schema and name, such as `public.orders`.
+    pub name: String,
     /// What it is, such as `Table "public.orders"`.
     pub title: String,
     /// A row for each column: its name, type, whether it may be NULL, and its default.
@@ -153,13 +155,15 @@ impl Session {
         for relation in &relations {
             match &relation.kind {
                 Kind::Rows(table) => texts.push(table.to_sql()),
-                Kind::External { .. } => {
+                // One that could not be restored is in the catalog as well.
+                Kind::External { .. } | Kind::Absent(_) => {
                     let table = tables.iter().find(|table| table.definition.name == relation.name);
-                    texts.extend(table.map(|table| table.definition.sql.clone()));
+                    let sql = table.map(|table| table.definition.sql.clone());
+                    texts.extend(sql.or_else(|| self.engine().absent_table(&relation.name)));
                     let indexes = self.engine().indexes().into_iter().filter(|index| index.table == relation.name);
                     texts.extend(indexes.map(|index| index.sql()));
                 }
-                Kind::View { .. } | Kind::System | Kind::Absent(_) => {}
+                Kind::View { .. } | Kind::System => {}
             }
         }
         // Behind the tables, and each behind the views that it reads.
@@ -171,7 +175,7 @@ impl Session {
             alone.put_procedure(Arc::clone(procedure));
             texts.push(alone.to_sql());
         }
-        if texts.is_empty() && !pattern.trim().is_empty() {
+        if texts.is_empty() && relations.is_empty() && !pattern.trim().is_empty() {
             return Err(self.no_relation(pattern));
         }
         let ended = |text: String| format!("{};\n", text.trim_end().trim_end_matches(';'));
@@ -222,7 +226,8 @@ impl Session {
 
     async fn described(&self, relation: &Relation) -> Result<Description> {
         let Relation { schema, name, kind } = relation;
-        let title = format!("{} \"{schema}.{name}\"", capitalised(kind.name()));
+        let full = format!("{schema}.{name}");
+        let title = format!("{} {}", capitalised(kind.name()), quoted(&full));
         let (columns, notes) = match kind {
             Kind::Rows(table) => (of_rows(table), notes_of_rows(table)),
             Kind::External { format, locations } => {
@@ -237,13 +242,15 @@ impl Session {
             }
             Kind::View { sql } => {
                 let columns = self.engine().schema_of(name).map(|schema| of_arrow(&schema)).unwrap_or_default();
-                (columns, vec!["Definition:".to_owned(), sql.clone()])
+                (columns, headed("Definition:", sql.lines().map(str::to_owned).collect()))
             }
             Kind::System => {
                 let schema = self.engine().system_columns(name).await?;
                 (schema.map(|schema| of_arrow(&schema)).unwrap_or_default(), vec![])
             }
-            Kind::Absent(error) => (vec![], vec![format!("It could not be restored: {error}")]),
+            Kind::Absent(error) => {
+                (vec![], format!("It could not be restored: {error}").lines().map(str::to_owned).collect())
+            }
         };
         let columns = Columns::default()
             .text("column_name", |row: &ColumnRow| &row.name)
@@ -251,7 +258,7 @@ impl Session {
             .text("is_nullable", |row| if row.nullable { "YES" } else { "NO" })
             .optional_text("column_default", |row| row.default.as_deref())
             .batch(&columns)?;
-        Ok(Description { title, columns, notes })
+        Ok(Description { name: full, title, columns, notes })
     }
 
     fn indexes(&self, pattern: &Pattern) -> Vec<Index> {

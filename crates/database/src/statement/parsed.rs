@@ -81,6 +81,11 @@ impl Parsed {
         Self::Explain(Sql::Explain(Box::new(Sql::Sql(explained, vec![]))), options)
     }
 
+    /// Whether it is EXPLAIN of another statement.
+    pub const fn is_explain(&self) -> bool {
+        matches!(self, Self::Explain(..) | Self::Sql(Sql::Explain(_)) | Self::Analytic(AnalyticStatement::Explain(_)))
+    }
+
     /// The syntax tree, unless it is EXPLAIN or specific to one engine.
     pub fn ast(&self) -> Option<&Ast> {
         match self {

@@ -60,14 +60,16 @@ impl Script {
         self.part_with(&Variables::default())
     }
 
-    /// [`Self::part`] of a client with variables, by whose values a statement's references to them are replaced.
+    /// [`Self::part`] of a client with variables, by whose values references to them are replaced.
     ///
     /// # Errors
     /// As [`Self::part`].
     pub fn part_with(&mut self, variables: &Variables) -> Result<Option<Part>, Error> {
         match self.scanner.next_cut()? {
             None => Ok(None),
-            Some(Cut { text, is_command: true, .. }) => Ok(Some(Part::Command(text.to_owned()))),
+            Some(Cut { text, is_command: true, .. }) => {
+                Ok(Some(Part::Command(variables.substituted(text).into_owned())))
+            }
             Some(Cut { text, at, .. }) => {
                 let statement = Statement::cut(&variables.substituted(text), at)?;
                 Ok(Some(Part::Statement(Box::new(statement))))
@@ -185,6 +187,13 @@ mod tests {
         let (parts, error) = texts(script);
         assert_eq!(parts, [".tables", "SELECT .5, t.a FROM t", ".read a b.sql"]);
         assert!(error.is_some(), "a number is no command");
+        let mut variables = Variables::default();
+        variables.set("file", "a b");
+        let mut script = Script::whole("\\i :'file'\n\\o ':file'");
+        for expected in ["\\i 'a b'", "\\o ':file'"] {
+            let Ok(Some(Part::Command(command))) = script.part_with(&variables) else { panic!("no command") };
+            assert_eq!(command, expected);
+        }
         // Inside a statement, a backslash is not a command.
         assert!(texts("SELECT 1 \\g\n;").1.is_some());
         for script in ["SELECT 1; \\i 'a\nb'\n; SELECT 2", "SELECT 1; \\i it's.sql\nSELECT 2", "SELECT 1; \\i it's"] {

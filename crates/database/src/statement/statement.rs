@@ -50,6 +50,11 @@ impl Statement {
         self.written.at.line
     }
 
+    /// Whether it is EXPLAIN of another statement.
+    pub fn is_explain(&self) -> bool {
+        self.parsed.is_explain()
+    }
+
     /// The original text.
     pub(crate) fn written(&self) -> Written {
         self.written.clone()

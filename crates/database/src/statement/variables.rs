@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::token::{Inside, tail, token};
 
-/// Variables by name, whose values replace references to them in statements:
+/// Variables by name, whose values replace references to them in statements and commands:
 ///
 /// ```text
 /// :name     the value as it is
@@ -38,7 +38,7 @@ impl Variables {
     }
 
     /// The text with values for references.
-    pub(super) fn substituted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn substituted<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.0.is_empty() || !text.contains(':') {
             return Cow::Borrowed(text);
         }

@@ -28,7 +28,7 @@ pub enum Order<'a> {
     Mode(Option<Mode>),
     /// Show at most so many rows of a result in the shell; 0 for all.
     RowsMax(usize),
-    /// Write rows to a file; to standard output if it is empty.
+    /// Write rows to a file, see [`file_of`]; to standard output if it is empty.
     Output(&'a str),
     /// Set a variable, the first word, to the rest; list all if it is empty.
     Set(&'a str),
@@ -36,11 +36,11 @@ pub enum Order<'a> {
     Unset(&'a str),
     /// Repeat the last statement.
     Watch(&'a str),
-    /// Edit a file, or the last statement if it is empty, and run it.
+    /// Edit a file, see [`script_of`], or the last statement if it is empty, and run it.
     Edit(&'a str),
     /// Run a script.
     Include {
-        /// Its file; empty if none was named.
+        /// Its file, see [`script_of`]; empty if none was named.
         file: &'a str,
         /// Whether the name is relative to the script with the command, and not to the process's directory.
         beside: bool,
@@ -78,6 +78,12 @@ const ON_OFF: &str = "on or off";
 const ON_OFF_AUTO: &str = "on, off or auto";
 
 impl<'a> Order<'a> {
+    /// The command that an input of the shell is. `None` for statements, and for several lines, as of a paste: each of
+    /// them is a command or part of a statement by itself.
+    pub fn typed(text: &'a str) -> Option<Self> {
+        Self::of(text).filter(|_| !text.trim().contains('\n'))
+    }
+
     /// `None` for statements.
     pub fn of(text: &'a str) -> Option<Self> {
         let text = text.trim().trim_end_matches(';').trim_end();
@@ -108,13 +114,14 @@ impl<'a> Order<'a> {
             (".maxrows", count) => {
                 count.parse().map_or(Self::Wrong(text, "a number of rows, 0 for all"), Self::RowsMax)
             }
-            ("\\o" | "\\out" | ".output", file) => Self::Output(unquoted(file)),
+            (".output", "stdout") => Self::Output(""),
+            ("\\o" | "\\out" | ".output", file) => Self::Output(file),
             ("\\set", rest) => Self::Set(rest),
             ("\\unset", name) => Self::Unset(name),
             ("\\watch", rest) => Self::Watch(rest),
-            ("\\e" | "\\edit", file) => Self::Edit(unquoted(file)),
-            ("\\i" | "\\include" | ".read", file) => Self::Include { file: unquoted(file), beside: false },
-            ("\\ir" | "\\include_relative", file) => Self::Include { file: unquoted(file), beside: true },
+            ("\\e" | "\\edit", file) => Self::Edit(file),
+            ("\\i" | "\\include" | ".read", file) => Self::Include { file, beside: false },
+            ("\\ir" | "\\include_relative", file) => Self::Include { file, beside: true },
             (command, _) if command.starts_with('\\') => Self::Unknown(text),
             (command, _) if command.strip_prefix('.').is_some_and(|name| name.starts_with(char::is_alphabetic)) => {
                 Self::Unknown(text)
@@ -149,28 +156,60 @@ impl Mode {
     }
 }
 
-/// Unquotes a name, which may be quoted if it contains spaces.
-fn unquoted(name: &str) -> &str {
-    name.strip_prefix('\'').and_then(|name| name.strip_suffix('\'')).unwrap_or(name)
+/// The file that a command's rest names: one word, which may be in single or double quotes.
+///
+/// # Errors
+/// What the rest is instead.
+pub fn file_of(rest: &str) -> Result<String, String> {
+    if rest.starts_with(':') {
+        return Err(no_variable(rest));
+    }
+    match split(rest, &['\'', '"']) {
+        (mut words, false) if words.len() == 1 => Ok(words.pop().unwrap_or_default()),
+        _ => Err(format!("expected the name of a file, in quotes if it has blanks, not {rest}")),
+    }
+}
+
+/// The script that a command's rest names: a word as of [`file_of`] if it is quoted, and else all of the rest, which
+/// may have blanks.
+///
+/// # Errors
+/// Those of [`file_of`].
+pub fn script_of(rest: &str) -> Result<String, String> {
+    if rest.starts_with(['\'', '"', ':']) { file_of(rest) } else { Ok(rest.to_owned()) }
+}
+
+/// The complaint about a reference to a variable that is not set.
+pub fn no_variable(reference: &str) -> String {
+    format!("there is no variable {reference}; a text that begins with a colon needs quotes")
 }
 
 /// The words of a command's rest, without their single quotes, within which a doubled one stands for one.
 pub fn words(rest: &str) -> Vec<String> {
-    let (mut words, mut word, mut is_quoted) = (vec![], None::<String>, false);
-    let mut letters = rest.chars().peekable();
+    split(rest, &['\'']).0
+}
+
+/// The words of a text, without these quotes, within which a doubled one stands for one, and whether the last quote is
+/// open.
+fn split(text: &str, quotes: &[char]) -> (Vec<String>, bool) {
+    let (mut words, mut word, mut within) = (vec![], None::<String>, None::<char>);
+    let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
-        match letter {
-            '\'' if is_quoted && letters.next_if_eq(&'\'').is_some() => word.get_or_insert_default().push('\''),
-            '\'' => {
-                is_quoted = !is_quoted;
+        match within {
+            Some(quote) if letter == quote => match letters.next_if_eq(&quote) {
+                Some(_) => word.get_or_insert_default().push(quote),
+                None => within = None,
+            },
+            None if quotes.contains(&letter) => {
+                within = Some(letter);
                 word.get_or_insert_default();
             }
-            blank if blank.is_whitespace() && !is_quoted => words.extend(word.take()),
-            letter => word.get_or_insert_default().push(letter),
+            None if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
         }
     }
     words.extend(word);
-    words
+    (words, within.is_some())
 }
 
 /// Path of a script: below `folder` if that is given and the name is relative; `~/` is the home directory.
@@ -204,10 +243,12 @@ mod tests {
             ("\\timing off", Some(Order::Timing(Switch::Off))),
             ("\\timing auto", Some(Order::Wrong("\\timing auto", ON_OFF))),
             ("\\x auto", Some(Order::Expanded(Switch::Auto))),
-            ("\\o 'a b.txt'", Some(Order::Output("a b.txt"))),
+            ("\\o 'a b.txt'", Some(Order::Output("'a b.txt'"))),
+            ("\\o stdout", Some(Order::Output("stdout"))),
+            (".output stdout", Some(Order::Output(""))),
             ("\\set n 1", Some(Order::Set("n 1"))),
             ("\\i a b.sql ", include("a b.sql", false)),
-            ("\\i 'a b.sql';", include("a b.sql", false)),
+            ("\\i 'a b.sql';", include("'a b.sql'", false)),
             ("\\ir ../x.sql", include("../x.sql", true)),
             (".read x.sql", include("x.sql", false)),
             ("\\i", include("", false)),
@@ -222,9 +263,40 @@ mod tests {
     }
 
     #[test]
+    fn several_lines_are_no_single_command() {
+        assert_eq!(Order::typed("\\timing on\n"), Some(Order::Timing(Switch::On)));
+        assert_eq!(Order::typed("exit"), Some(Order::Quit));
+        for pasted in ["\\timing on\nSELECT 1;", "\\o x.csv\nSELECT 1;\n\\o", "\\set d 1\nDELETE FROM t WHERE d = :d;"]
+        {
+            assert_eq!(Order::typed(pasted), None, "{pasted}");
+        }
+    }
+
+    #[test]
     fn words_may_be_quoted() {
         assert_eq!(words(" a  'b c''d' e'f'g '' "), ["a", "b c'd", "efg", ""]);
         assert_eq!(words(""), Vec::<String>::new());
+        assert_eq!(words("\"a b\""), ["\"a", "b\""]);
+    }
+
+    #[test]
+    fn a_file_is_one_word_or_quoted() {
+        for (rest, expected) in [
+            ("r.csv", Some("r.csv")),
+            ("'it''s.csv'", Some("it's.csv")),
+            ("\"my file.csv\"", Some("my file.csv")),
+            ("\"it's\"", Some("it's")),
+            ("':a'", Some(":a")),
+            (":a", None),
+            (":'a'", None),
+            ("'open", None),
+            ("r.csv -- report", None),
+        ] {
+            assert_eq!(file_of(rest).ok().as_deref(), expected, "{rest}");
+        }
+        assert_eq!(script_of("a b.sql").as_deref(), Ok("a b.sql"));
+        assert_eq!(script_of("\"a b.sql\"").as_deref(), Ok("a b.sql"));
+        assert!(script_of("'a' b").is_err() && script_of(":a").is_err());
     }
 
     #[test]

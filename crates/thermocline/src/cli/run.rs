@@ -62,6 +62,8 @@ pub struct Runner {
     pub variables: Variables,
     /// The last statement; `None` before the first.
     pub last: Option<Statement>,
+    /// An unfinished text that the user of a shell has edited, and goes on with at the prompt.
+    pub begun: Option<String>,
     /// Columns of the terminal of a shell; `None` if nobody looks at one.
     pub columns: Option<usize>,
     /// Maximum rows of a result that a shell shows; `None` for all.
@@ -78,6 +80,17 @@ pub struct Shown {
     pub rows_hidden: usize,
     /// Columns that were left out.
     pub columns_hidden: usize,
+    /// Columns whose texts were cut.
+    pub columns_cut: usize,
+}
+
+/// What of some rows is shown at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// So many rows; `None` for all.
+    pub rows: Option<usize>,
+    /// What fits so many columns of a terminal; `None` for all.
+    pub columns: Option<usize>,
 }
 
 /// When a table has a line for each value, instead of one for each row.
@@ -105,6 +118,7 @@ impl Runner {
             sink: Sink::default(),
             variables: Variables::default(),
             last: None,
+            begun: None,
             columns: None,
             rows_max: Some(ROWS_MAX),
         }
@@ -139,6 +153,8 @@ impl Runner {
         let session = self.session.clone();
         let headings = self.session.headings(&statement);
         let streams = self.streams(&statement);
+        // A plan that is cut lacks what one looks for.
+        let limits = if statement.is_explain() { Limits::default() } else { self.limits() };
         task.spawn(async move { session.run_with(statement, streams).await });
         let mut finished = self.interrupt.or(task.join_next()).await;
         let canceled = finished.is_err() && self.session.cancel();
@@ -153,7 +169,7 @@ impl Runner {
                 let result = result.map_err(|error| panicked(&error))?;
                 let result = result.map_err(|error| failed(error, canceled))?;
                 let shown = match result.has_rows {
-                    true => self.print_rows(&headings.of_schema(&result.schema), &result.batches)?,
+                    true => self.print_rows(&headings.of_schema(&result.schema), &result.batches, limits)?,
                     false => Shown::default(),
                 };
                 let rows = result.has_rows.then_some(result.rows() as u64);
@@ -167,15 +183,19 @@ impl Runner {
         }
     }
 
-    /// Writes rows that are all there. A table in the terminal of a shell has at most as many rows as it shows, and
-    /// fits its width.
+    /// The limits of a table in the terminal of a shell; none elsewhere.
+    pub fn limits(&self) -> Limits {
+        let columns = self.columns.filter(|_| self.format == Format::Table && self.sink.is_terminal());
+        Limits { rows: columns.and(self.rows_max), columns }
+    }
+
+    /// Writes rows that are all there, up to the limits.
     ///
     /// # Errors
     /// If a value has no text, output fails, or Ctrl-C is pressed.
-    pub fn print_rows(&self, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Shown, Failure> {
+    pub fn print_rows(&self, schema: &SchemaRef, batches: &[RecordBatch], limits: Limits) -> Result<Shown, Failure> {
         let mut text = String::new();
-        let columns = self.columns.filter(|_| self.format == Format::Table && self.sink.is_terminal());
-        let (batches, rows_hidden) = first_rows(batches, columns.and(self.rows_max));
+        let (batches, rows_hidden) = first_rows(batches, limits.rows);
         let layout = match self.format {
             Format::Table => Some(output::table::Layout::new(schema, &batches)?),
             Format::Csv => {
@@ -184,13 +204,13 @@ impl Runner {
             }
             Format::Json => None,
         };
-        let is_wide = layout.as_ref().zip(columns).is_some_and(|(layout, columns)| layout.width() > columns);
+        let is_wide = layout.as_ref().zip(limits.columns).is_some_and(|(layout, columns)| layout.width() > columns);
         let is_expanded = self.expanded == Expanded::On || self.expanded == Expanded::Auto && is_wide;
-        let layout = match (layout, columns) {
+        let layout = match (layout, limits.columns) {
             (Some(layout), Some(columns)) if !is_expanded => Some(layout.within(columns)),
             (layout, _) => layout,
         };
-        let columns_hidden = layout.as_ref().map_or(0, output::table::Layout::hidden);
+        let (columns_hidden, columns_cut) = layout.as_ref().map_or((0, 0), |layout| (layout.hidden(), layout.cut()));
         if let Some(layout) = layout.as_ref().filter(|_| !is_expanded) {
             layout.header(&mut text);
         }
@@ -216,7 +236,7 @@ impl Runner {
             }
             number += batch.num_rows() as u64;
         }
-        Ok(Shown { rows_hidden, columns_hidden })
+        Ok(Shown { rows_hidden, columns_hidden, columns_cut })
     }
 
     /// Appends rows as CSV or JSON.
@@ -228,13 +248,13 @@ impl Runner {
         Ok(())
     }
 
-    /// Writes a line for people; nothing in formats for programs.
+    /// Writes a line for people, without control characters; nothing in formats for programs.
     ///
     /// # Errors
     /// If output fails.
     pub fn say(&self, line: &str) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.sink.print(format!("{line}\n").as_bytes()),
+            Format::Table => self.sink.print(format!("{}\n", output::table::in_one_line(line)).as_bytes()),
             Format::Csv | Format::Json => Ok(()),
         }
     }
@@ -319,7 +339,7 @@ impl Runner {
     }
 }
 
-/// `3 rows`, with what was left out of them: `1200 rows, 1000 shown, 2 columns left out`.
+/// `3 rows`, with what was left out of them: `1200 rows, 1000 shown, .maxrows 0 for all, texts cut, \x for all`.
 pub fn counted(rows: u64, shown: Shown) -> String {
     let mut text = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
     if shown.rows_hidden > 0 {
@@ -327,7 +347,13 @@ pub fn counted(rows: u64, shown: Shown) -> String {
     }
     if shown.columns_hidden > 0 {
         let plural = if shown.columns_hidden == 1 { "" } else { "s" };
-        text += &format!(", {} column{plural} left out, \\x for all", shown.columns_hidden);
+        text += &format!(", {} column{plural} left out", shown.columns_hidden);
+    }
+    if shown.columns_cut > 0 {
+        text += ", texts cut";
+    }
+    if shown.columns_hidden > 0 || shown.columns_cut > 0 {
+        text += ", \\x for all";
     }
     text
 }

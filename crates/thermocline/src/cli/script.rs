@@ -12,13 +12,13 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use thermocline_database::{Part, Script, Statement, Variables};
+use thermocline_database::{Completeness, Part, Scanner, Script, Statement, Variables};
 
 use super::Failure;
 use super::browse;
 use super::editor;
 use super::failure::notice;
-use super::order::{Mode, Order, Switch, path_of, words};
+use super::order::{Mode, Order, Switch, file_of, no_variable, path_of, script_of, words};
 use super::output::{Format, Sink};
 use super::run::{Expanded, Runner};
 use super::source::Source;
@@ -69,6 +69,8 @@ pub enum Ended {
     Done,
     /// With `\q`.
     Quit,
+    /// At the shell, where Ctrl-C came when a statement had ended: nothing behind that ran.
+    Late,
 }
 
 /// Runs the text of `-c`; runs nothing unless all of it parses.
@@ -96,7 +98,7 @@ pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure
     for part in parts {
         number += u64::from(matches!(part, Part::Statement(_)));
         let place = (count > 1).then(|| format!("statement {number} of {count}"));
-        if run_part(runner, part, Origin::default(), place).await? == Ended::Quit {
+        if run_part(runner, part, Origin::default(), place).await? != Ended::Done {
             break;
         }
     }
@@ -110,14 +112,15 @@ pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure
 pub async fn run_typed(runner: &mut Runner, text: &str) -> Result<Ended, Failure> {
     let mut script = Script::whole(text);
     while let Some(part) = script.part_with(&runner.variables)? {
-        if run_part(runner, part, Origin::SHELL, None).await? == Ended::Quit {
-            return Ok(Ended::Quit);
+        let ended = run_part(runner, part, Origin::SHELL, None).await?;
+        if ended != Ended::Done {
+            return Ok(ended);
         }
     }
     Ok(Ended::Done)
 }
 
-/// Runs a script while it is read; `-` is standard input.
+/// Runs a script while it is read; `-` is standard input. Its `\q` ends it alone.
 ///
 /// # Errors
 /// The first error, also of reading; everything before it has run.
@@ -125,7 +128,7 @@ pub fn run_file<'a>(
     runner: &'a mut Runner,
     path: PathBuf,
     from: Origin<'a>,
-) -> LocalBoxFuture<'a, Result<(), Failure>> {
+) -> LocalBoxFuture<'a, Result<Ended, Failure>> {
     async move {
         let mut source = Source::new(path);
         let ran = run_source(runner, &mut source, from).await;
@@ -134,7 +137,7 @@ pub fn run_file<'a>(
     .boxed_local()
 }
 
-async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) -> Result<(), Failure> {
+async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) -> Result<Ended, Failure> {
     let path = source.path().to_owned();
     let from = Origin { folder: path.parent(), is_stdin: from.is_stdin || source.is_stdin(), ..from };
     let (mut script, mut number, mut is_whole) = (Script::default(), 0, false);
@@ -147,12 +150,14 @@ async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) 
                 }
                 Part::Command(_) => None,
             };
-            if run_part(runner, part, from, place).await? == Ended::Quit {
-                return Ok(());
+            match run_part(runner, part, from, place).await? {
+                Ended::Done => {}
+                Ended::Quit => return Ok(Ended::Done),
+                Ended::Late => return Ok(Ended::Late),
             }
         }
         if is_whole {
-            return Ok(());
+            return Ok(Ended::Done);
         }
         match source.next_piece(&mut runner.interrupt).await? {
             Some(text) => script.push(&text),
@@ -168,7 +173,7 @@ async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) 
 async fn run_part(runner: &mut Runner, part: Part, from: Origin<'_>, place: Option<String>) -> Result<Ended, Failure> {
     match part {
         Part::Statement(statement) => match (run_statement(runner, *statement, from.is_typed).await, place) {
-            (Ok(()), _) => Ok(Ended::Done),
+            (Ok(ended), _) => Ok(ended),
             (Err(Failure::Failed(message)), Some(place)) => Err(Failure::Failed(format!("{message}\n(in {place})"))),
             (Err(failure), _) => Err(failure),
         },
@@ -225,7 +230,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
         Order::Output(file) if file.starts_with('|') => {
             return Err(Failure::Failed("\\o takes the name of a file, not a command".to_owned()));
         }
-        Order::Output(file) => runner.sink = Sink::create(&path_of(file, None))?,
+        Order::Output(file) => runner.sink = Sink::create(&path_of(&named("\\o", file_of(file))?, None))?,
         Order::Set("") => {
             for (name, value) in runner.variables.iter() {
                 runner.sink.print(format!("{name} = '{}'\n", value.replace('\'', "''")).as_bytes())?;
@@ -234,32 +239,41 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
         }
         Order::Set(rest) => set(&mut runner.variables, rest)?,
         Order::Unset(name) => runner.variables.unset(name),
-        Order::Watch(rest) => watch(runner, rest, from).await?,
+        Order::Watch(rest) => return watch(runner, rest, from).await,
         Order::Edit(_) if !from.is_typed => {
             return Err(Failure::Failed("\\e is for the shell: a script has nobody who edits".to_owned()));
         }
         Order::Edit(file) => {
             let last = runner.last.as_ref().map(|last| format!("{};\n", last.text)).unwrap_or_default();
-            let edited = editor::edited(file, &last).await?;
+            let edited = editor::edited(&named("\\e", script_of(file))?, &last).await?;
             // Ctrl-C was meant for the editor.
             runner.interrupt.reset();
             let Some(text) = edited else {
                 notice(format_args!("not changed, and not run"));
                 return Ok(Ended::Done);
             };
-            notice(format_args!("{}", text.trim_end()));
-            return run_edited(runner, text).await;
+            let text = text.trim_end();
+            notice(format_args!("{text}"));
+            let mut scanner = Scanner::new(true);
+            scanner.push(text);
+            scanner.push("\n");
+            if scanner.completeness() == Completeness::Open {
+                notice(format_args!("nothing has run yet: end it with a semicolon, or clear it with Ctrl-C"));
+                runner.begun = Some(text.to_owned());
+                return Ok(Ended::Done);
+            }
+            return run_edited(runner, text.to_owned()).await;
         }
         Order::Include { file: "", .. } => return Err(Failure::Failed("\\i needs the name of a file".to_owned())),
         Order::Include { file, .. } if from.depth == DEPTH_MAX => {
             return Err(Failure::Failed(format!("{file}: scripts include each other more than {DEPTH_MAX} deep")));
         }
         Order::Include { file, beside } => {
-            let path = path_of(file, from.folder.filter(|_| beside));
+            let path = path_of(&named("\\i", script_of(file))?, from.folder.filter(|_| beside));
             if from.is_stdin && path.as_os_str() == "-" {
                 return Err(Failure::Failed("standard input cannot include itself".to_owned()));
             }
-            run_file(runner, path, Origin { depth: from.depth + 1, ..from }).await?;
+            return run_file(runner, path, Origin { depth: from.depth + 1, ..from }).await;
         }
         Order::Wrong(command, takes) => return Err(Failure::Failed(format!("{command}: expected {takes}"))),
         Order::Unknown(command) => {
@@ -269,12 +283,22 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
     Ok(Ended::Done)
 }
 
+/// The name in a command, or the failure of the command.
+fn named(command: &str, name: Result<String, String>) -> Result<String, Failure> {
+    name.map_err(|why| Failure::Failed(format!("{command}: {why}")))
+}
+
 fn run_edited(runner: &mut Runner, text: String) -> LocalBoxFuture<'_, Result<Ended, Failure>> {
     async move { run_typed(runner, &text).await }.boxed_local()
 }
 
 /// Sets a variable: the first word is its name, and the others, without blanks between them, its value.
 fn set(variables: &mut Variables, rest: &str) -> Result<(), Failure> {
+    let value = rest.split_once(char::is_whitespace).map_or("", |(_, value)| value.trim_start());
+    let is_reference = |name: &str| name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '\'' | '"'));
+    if value.strip_prefix(':').is_some_and(is_reference) {
+        return Err(Failure::Failed(format!("\\set: {}", no_variable(value))));
+    }
     let mut words = words(rest).into_iter();
     let name = words.next().unwrap_or_default();
     if variables.set(&name, &words.collect::<String>()) {
@@ -285,7 +309,7 @@ fn set(variables: &mut Variables, rest: &str) -> Result<(), Failure> {
 }
 
 /// Repeats the last statement.
-async fn watch(runner: &mut Runner, rest: &str, from: Origin<'_>) -> Result<(), Failure> {
+async fn watch(runner: &mut Runner, rest: &str, from: Origin<'_>) -> Result<Ended, Failure> {
     let (mut pause, mut times) = (WATCH_PAUSE, None);
     for word in words(rest) {
         let wrong = || Failure::Failed(format!("\\watch: expected [i=]SECONDS and c=COUNT, not {word}"));
@@ -303,14 +327,14 @@ async fn watch(runner: &mut Runner, rest: &str, from: Origin<'_>) -> Result<(), 
     };
     let mut left = times;
     loop {
-        run_statement(runner, statement.clone(), from.is_typed).await?;
+        let ended = run_statement(runner, statement.clone(), from.is_typed).await?;
         left = left.map(|left| left - 1);
-        if left == Some(0) {
-            return Ok(());
+        if ended != Ended::Done || left == Some(0) {
+            return Ok(ended);
         }
         match runner.interrupt.or(tokio::time::sleep(pause)).await {
             // That is how it ends.
-            Err(Failure::Interrupted) if from.is_typed => return Ok(()),
+            Err(Failure::Interrupted) if from.is_typed => return Ok(Ended::Done),
             ended => ended?,
         }
     }
@@ -320,14 +344,14 @@ fn duration(seconds: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
-async fn run_statement(runner: &mut Runner, statement: Statement, typed: bool) -> Result<(), Failure> {
+async fn run_statement(runner: &mut Runner, statement: Statement, typed: bool) -> Result<Ended, Failure> {
     let finished = runner.run(statement).await?;
     if typed || runner.format == Format::Table && finished.rows.is_some() {
         notice(format_args!("({})", summary(finished, runner.timing)));
     }
-    if finished.was_late && !typed {
-        notice(format_args!("interrupted; the statement had ended"));
-        return Err(Failure::Interrupted);
+    if !finished.was_late {
+        return Ok(Ended::Done);
     }
-    Ok(())
+    notice(format_args!("interrupted; the statement had ended"));
+    if typed { Ok(Ended::Late) } else { Err(Failure::Interrupted) }
 }

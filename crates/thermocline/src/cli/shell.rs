@@ -37,7 +37,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         if let Some(words) = editor.helper_mut() {
             words.refresh(&runner.session);
         }
-        let text = match read(&mut editor)? {
+        let text = match read(&mut editor, runner.begun.take().unwrap_or_default())? {
             Input::Text(text) => text,
             Input::Cleared => continue,
             Input::End => return Ok(()),
@@ -47,13 +47,14 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         // Ctrl-C at the prompt was meant for the line.
         runner.interrupt.reset();
         let started = Instant::now();
-        let ended = match Order::of(&text) {
+        let command = Order::typed(&text).map(|_| runner.variables.substituted(&text));
+        let ended = match command.as_deref().and_then(Order::typed) {
             Some(order) => script::obey(runner, order, Origin::SHELL).await,
             None => script::run_typed(runner, &text).await,
         };
         match ended {
             Ok(Ended::Quit) => return Ok(()),
-            Ok(Ended::Done) => {}
+            Ok(Ended::Done | Ended::Late) => {}
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
             Err(Failure::Interrupted) => notice(format_args!("canceled after {}", seconds(started.elapsed()))),
             Err(failure) => {
@@ -73,9 +74,13 @@ enum Input {
     End,
 }
 
-/// Reads lines until they form complete statements.
-fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
-    let (mut text, mut scanner) = (String::new(), Scanner::new(true));
+/// Reads lines until they form complete statements. They go on from `begun`.
+fn read(editor: &mut LineEditor, begun: String) -> Result<Input, Failure> {
+    let (mut text, mut scanner) = (begun, Scanner::new(true));
+    if !text.is_empty() {
+        scanner.push(&text);
+        scanner.push("\n");
+    }
     loop {
         match editor.readline(if text.is_empty() { PROMPT } else { PROMPT_MORE }) {
             Ok(line) => {
@@ -94,7 +99,7 @@ fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
         }
         match scanner.completeness() {
             Completeness::Blank => text.clear(),
-            Completeness::Open if Order::of(&text).is_none() => {}
+            Completeness::Open if Order::typed(&text).is_none() => {}
             Completeness::Open | Completeness::Complete => return Ok(Input::Text(text)),
         }
     }

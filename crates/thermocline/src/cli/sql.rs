@@ -19,7 +19,7 @@ use super::shell;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SqlArgs {
-    /// Database directory, created if missing, which a shell asks about; without it, nothing is kept
+    /// Database directory, created if there is none, which a shell asks about; without it, nothing is kept
     #[arg(value_name = "DB")]
     directory: Option<PathBuf>,
 
@@ -102,7 +102,7 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     if scripts.is_empty() && !interactive {
         scripts.push(Source::File("-".into()));
     }
-    if let Some(directory) = arguments.directory.as_deref().filter(|directory| interactive && !directory.exists()) {
+    if let Some(directory) = arguments.directory.as_deref().filter(|directory| interactive && is_new(directory)) {
         // Ctrl-C still ends the program.
         confirm(directory)?;
     }
@@ -118,7 +118,9 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
         for script in scripts {
             match script {
                 Source::Text(text) => script::run_argument(&mut runner, &text).await?,
-                Source::File(path) => script::run_file(&mut runner, path, Origin::default()).await?,
+                Source::File(path) => {
+                    script::run_file(&mut runner, path, Origin::default()).await?;
+                }
             }
         }
     }
@@ -131,15 +133,24 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     Ok(runner.interrupt.clone().or(closed).await??)
 }
 
+/// Whether a database would be created in a directory that does not exist, or has files of others. One that is empty
+/// was made for it.
+fn is_new(directory: &Path) -> bool {
+    let has_files = || std::fs::read_dir(directory).is_ok_and(|mut files| files.next().is_some());
+    !directory.exists() || !is_database(directory) && has_files()
+}
+
 /// Asks the user of a shell whether a database is to be created: its path may be mistyped.
 ///
 /// # Errors
 /// If it is not to be.
 fn confirm(directory: &Path) -> Result<(), Failure> {
     let near = similar(directory).map(|near| format!("; did you mean {}?", near.display())).unwrap_or_default();
+    let other = if directory.exists() { ": the directory has other files" } else { "" };
     let mut stderr = std::io::stderr().lock();
-    let _nobody_listens = write!(stderr, "There is no database {}{near}\nCreate it? [y/N] ", directory.display())
-        .and_then(|()| stderr.flush());
+    let _nobody_listens =
+        write!(stderr, "There is no database {}{other}{near}\nCreate it? [y/N] ", directory.display())
+            .and_then(|()| stderr.flush());
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(|error| Failure::Failed(format!("terminal: {error}")))?;
     match answer.trim().to_ascii_lowercase().as_str() {
@@ -152,7 +163,6 @@ fn confirm(directory: &Path) -> Result<(), Failure> {
 fn similar(directory: &Path) -> Option<PathBuf> {
     let parent = directory.parent()?;
     let beside = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    let is_database = |path: &Path| DATABASE_FILES.iter().any(|file| path.join(file).exists());
     let paths = std::fs::read_dir(beside).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let names: Vec<String> = paths
         .filter(|path| is_database(path))
@@ -162,8 +172,12 @@ fn similar(directory: &Path) -> Option<PathBuf> {
     Some(parent.join(near))
 }
 
+fn is_database(directory: &Path) -> bool {
+    DATABASE_FILES.iter().any(|file| directory.join(file).exists())
+}
+
 /// Files by which a directory is known as a database's.
-const DATABASE_FILES: [&str; 3] = ["lock", "catalog.sql", "rows.id"];
+const DATABASE_FILES: [&str; 5] = ["lock", "catalog.sql", "rows.id", "settings.sql", "rows/control"];
 
 /// Opens the database with the settings of the command line.
 async fn open(arguments: &SqlArgs) -> Result<Database, Failure> {

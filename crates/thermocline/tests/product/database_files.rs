@@ -225,6 +225,8 @@ fn what_one_definition_misses_keeps_nobody_from_the_others() {
     for query in ["SELECT * FROM t", "SELECT * FROM v"] {
         says(&error(Some(&database), query), &["could not be restored", objects.to_str().unwrap()]);
     }
+    says(&rows(Some(&database), ".schema t"), &["CREATE EXTERNAL TABLE t", "CREATE INDEX t_i"]);
+    says(&rows(Some(&database), ".schema"), &["CREATE TABLE k", "CREATE EXTERNAL TABLE t", "CREATE VIEW v", "VIEW w"]);
     says(&error(Some(&database), "CREATE TABLE t (k INT PRIMARY KEY)"), &["already"]);
     says(
         &error(Some(&database), "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/tmp'"),

@@ -115,6 +115,15 @@ fn tables_of_both_kinds_are_described() {
     assert!(said(&database, "csv", "\\d system.queries").contains("\nsql,TEXT,"));
     let several = said(&database, "table", "\\d *e*");
     assert!(several.contains("Table \"public.orders\"") && several.contains("\n\nView \"public.recent\""), "{several}");
+    let several = said(&database, "csv", "\\d *e*");
+    for row in [
+        "table,column_name,data_type,is_nullable,column_default\n",
+        "\npublic.lake,day,DATE,YES,\n",
+        "\npublic.orders,customer,TEXT,NO,\n",
+        "\npublic.recent,id,BIGINT,",
+    ] {
+        assert!(several.contains(row), "{several}\nwithout {row}");
+    }
     let wrong = error(&database, "\\d order");
     assert!(wrong.contains("table \"order\" does not exist (42P01)\nHINT: did you mean orders?"), "{wrong}");
 }
@@ -128,6 +137,7 @@ fn definitions_can_be_run_again() {
     let copy = folder.path().join("copy");
     rows(Some(&copy), &schema);
     assert_eq!(said(&copy, "table", ".schema"), schema);
+    assert_eq!(said(&database, "table", ".schema system.queries"), "", "it has no statement, but exists");
     assert!(error(&database, ".schema orderz").contains("did you mean orders?"));
 }
 
@@ -156,6 +166,10 @@ fn rows_are_shown_as_one_likes() {
         ("\\e", "for the shell"),
         ("\\o /nowhere/x", "/nowhere/x: No such file"),
         ("\\o |less", "not a command"),
+        ("\\o r.csv -- report", "the name of a file, in quotes if it has blanks, not r.csv -- report"),
+        ("\\o :out", "there is no variable :out"),
+        ("\\i :file", "there is no variable :file"),
+        ("\\set a :b", "there is no variable :b"),
     ] {
         let said = error(&database, wrong);
         assert!(said.contains(why), "{wrong}: {said}");
@@ -176,6 +190,40 @@ fn rows_go_to_a_file() {
         assert_eq!(said(&database, format, &script), here);
         assert_eq!(fs::read_to_string(&file).unwrap(), there);
     }
+}
+
+#[test]
+fn files_have_the_names_that_one_means() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a b.sql"), "SELECT 5 AS e;").unwrap();
+    let script = "\\set out r.csv\n\\o :out\nSELECT 1 AS a;\n.output \"my file.csv\"\nSELECT 2 AS b;\n\
+                  \\o 'it''s.csv'\nSELECT 3 AS c;\n.output stdout\nSELECT 4 AS d;\n\
+                  \\set script 'a b.sql'\n\\i :script\n\\i :'script'\n.read \"a b.sql\"\n\
+                  \\set copy :out\nSELECT :'copy' AS f";
+    let mut command = Command::new(BINARY);
+    command.current_dir(folder.path()).args(["sql", "--format", "csv", "-c", script]);
+    let done = command.output().unwrap();
+    assert_eq!(text(&done.stdout), "d\n4\ne\n5\ne\n5\ne\n5\nf\nr.csv\n", "{}", text(&done.stderr));
+    let file = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!([file("r.csv"), file("my file.csv"), file("it's.csv")], ["a\n1\n", "b\n2\n", "c\n3\n"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+}
+
+#[test]
+fn a_paste_has_a_command_or_statement_in_each_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, file) = (folder.path().join("db"), folder.path().join("out.txt"));
+    rows(Some(&database), "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1), (2)");
+    let mut shell = Terminal::with_pastes(&database);
+    shell.hears("thermocline> ");
+    shell.pastes(&format!("\\o {}\nSELECT k FROM t ORDER BY k;\n\\o\nSELECT 'he' || 're' AS h;", file.display()));
+    shell.hears("here");
+    assert_eq!(fs::read_to_string(&file).unwrap(), " k\n---\n 1\n 2\n");
+    shell.hears("thermocline> ");
+    shell.pastes("\\set least 2\nDELETE FROM t WHERE k < :least;\nSELECT 'and ' || count(*) AS n FROM t;");
+    shell.hears("and 1");
+    shell.quits();
+    assert_eq!(rows(Some(&database), "SELECT k FROM t"), "k\n2\n");
 }
 
 #[test]
@@ -225,7 +273,7 @@ fn the_last_statement_is_edited() {
     fs::write(&editor, "#!/bin/sh\nsed -i s/one/two/ \"$2\"; exit $1\n").unwrap();
     Command::new("chmod").arg("+x").arg(&editor).status().unwrap();
     let file = folder.path().join("file.sql");
-    fs::write(&file, "SELECT 'of a ' || 'file' AS f").unwrap();
+    fs::write(&file, "SELECT 'of a ' || 'file' AS f;").unwrap();
     let mut shell = Terminal::with_editor(&database, &format!("'{}' 0", editor.display()));
     shell.hears("thermocline> ");
     shell.types("SELECT 'the ' || 'one' AS t;\r");
@@ -246,6 +294,40 @@ fn the_last_statement_is_edited() {
     shell.hears("thermocline> ");
     shell.types("\\e\r");
     shell.hears("nothing has run");
+    shell.quits();
+}
+
+#[test]
+fn an_edited_text_runs_if_it_was_saved_and_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1), (2)");
+    let file = folder.path().join("cleanup.sql");
+    fs::write(&file, "DELETE FROM t;").unwrap();
+    // One that only looks.
+    let mut shell = Terminal::with_editor(&database, "true");
+    shell.hears("thermocline> ");
+    for file in [file.clone(), folder.path().join("new.sql")] {
+        shell.types(&format!("\\e {}\r", file.display()));
+        shell.hears("not changed, and not run");
+        shell.hears("thermocline> ");
+    }
+    shell.types("SELECT 'still ' || count(*) AS n FROM t;\r");
+    shell.hears("still 2");
+    shell.quits();
+    // One that deletes half of a statement.
+    let mut shell = Terminal::with_editor(&database, "sed -i 's/ WHERE.*//'");
+    shell.hears("thermocline> ");
+    shell.types("DELETE FROM t WHERE k = 3;\r");
+    shell.hears("thermocline> ");
+    shell.types("\\e\r");
+    shell.hears("nothing has run yet");
+    shell.hears("...> ");
+    shell.types("WHERE k = 2;\r");
+    shell.hears("1 row changed");
+    shell.hears("thermocline> ");
+    shell.types("SELECT 'then ' || count(*) AS n FROM t;\r");
+    shell.hears("then 1");
     shell.quits();
 }
 

@@ -102,6 +102,30 @@ fn the_shell_goes_on() {
 }
 
 #[test]
+fn what_repeats_ends_whenever_it_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, script) = (folder.path().join("db"), folder.path().join("long.sql"));
+    rows(Some(&database), DEFINITIONS);
+    std::fs::write(&script, "UPDATE n SET v = v + 1 WHERE n = 1;\n".repeat(1_000_000)).unwrap();
+    let mut shell = Terminal::open(&database, "");
+    shell.hears("thermocline> ");
+    // Most of the time of each goes by while it commits.
+    shell.types("UPDATE n SET v = v + 1 WHERE n = 1;\r");
+    shell.hears("1 row changed");
+    for endless in ["\\watch 0".to_owned(), format!("\\i {}", script.display())] {
+        shell.hears("thermocline> ");
+        shell.types(&format!("{endless}\r"));
+        shell.hears("1 row changed");
+        std::thread::sleep(Duration::from_millis(300));
+        shell.types("\x03");
+        shell.hears("thermocline> ");
+        shell.types("SELECT 'go' || 'es on' AS a;\r");
+        shell.hears("goes on");
+    }
+    shell.quits();
+}
+
+#[test]
 fn a_script_in_the_shell_is_run_and_canceled() {
     let folder = tempfile::tempdir().unwrap();
     let (database, script) = (folder.path().join("db"), folder.path().join("a script.sql"));

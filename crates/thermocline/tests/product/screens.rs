@@ -35,11 +35,30 @@ fn a_shell_asks_before_it_creates_a_database() {
     shell.types("y\r");
     shell.quits();
     assert!(folder.path().join("quite_another").exists());
-    // Nobody is asked about one that exists, or when a script runs.
+    // A directory with files, none of which is a database's: most likely a wrong one.
+    let lake = folder.path().join("lake");
+    fs::create_dir(&lake).unwrap();
+    fs::write(lake.join("0.csv"), "id\n1\n").unwrap();
+    let mut shell = Terminal::open(&lake, "");
+    let asked = shell.hears("Create it? [y/N] ");
+    assert!(
+        asked.contains(&format!("There is no database {}: the directory has other files", lake.display())),
+        "{asked}"
+    );
+    shell.types("\r");
+    shell.hears("is not created");
+    assert_eq!(shell.ends(), Some(1));
+    assert_eq!(fs::read_dir(&lake).unwrap().count(), 1, "nothing was added");
+    // Nobody is asked about one that exists, an empty directory, or when a script runs.
     let mut shell = Terminal::open(&folder.path().join("order_d"), "");
     assert!(!shell.hears("thermocline> ").contains("Create it"));
     shell.types("SELECT 'at ' || 'end' AS t;\r");
     shell.hears("at end");
+    shell.quits();
+    let mut shell = Terminal::open(&folder.path().join("order_d"), "");
+    assert!(!shell.hears("thermocline> ").contains("Create it"), "it is a database now");
+    shell.types("SELECT 'at ' || 'last' AS t;\r");
+    shell.hears("at last");
     shell.quits();
     rows(Some(&mistyped), "SELECT 1 AS one");
     assert!(mistyped.exists());
@@ -60,7 +79,7 @@ fn tables_fit_the_terminal_of_a_shell() {
         shell.hears("thermocline> ");
         shell.types(&format!("{wide};\r"));
         shell.hears("number ");
-        let shown = shell.hears("(1 row)");
+        let shown = shell.hears("(1 row, texts cut, \\x for all)");
         let lines: Vec<&str> = shown.lines().skip(1).collect();
         assert!(lines.iter().all(|line| line.trim_end().chars().count() <= columns), "{columns}: {shown}");
         let row = lines.iter().find(|line| line.contains("1234567890123456789")).unwrap();
@@ -71,6 +90,12 @@ fn tables_fit_the_terminal_of_a_shell() {
         let shown = shell.hears("left out, \\x for all)");
         assert!(shown.contains("1000000 | 1100000 |"), "{shown}");
         shell.hears("thermocline> ");
+        // A plan is whole.
+        let long = "long ".repeat(40);
+        shell.types(&format!("EXPLAIN SELECT '{long}' || value AS t FROM generate_series(1, 9);\r"));
+        let shown = shell.hears("thermocline> ");
+        let mut plan = shown.lines().skip(1).filter(|line| line.contains("long "));
+        assert!(plan.next().is_some_and(|line| line.contains(&long)) && !shown.contains("…"), "{shown}");
         shell.types("\\x auto\r");
         shell.hears("wider than the terminal");
         shell.hears("thermocline> ");
@@ -85,6 +110,39 @@ fn tables_fit_the_terminal_of_a_shell() {
     // Elsewhere nothing is cut.
     let piped = printed("table", wide);
     assert!(piped.contains(&"ab ".repeat(60)) && piped.contains(&"x".repeat(50)), "{piped}");
+}
+
+#[test]
+fn a_description_has_all_columns_and_controls_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    let columns: Vec<String> = (1..30).map(|n| format!("c{n} BIGINT")).collect();
+    rows(Some(&database), &format!("CREATE TABLE wide (k BIGINT PRIMARY KEY, {})", columns.join(", ")));
+    rows(
+        Some(&database),
+        "CREATE TABLE \"odd\x1b]0;x\" (k BIGINT PRIMARY KEY); CREATE VIEW v AS SELECT '\x1b[2J' AS t",
+    );
+    let mut shell = Terminal::sized(&database, 80);
+    shell.hears("thermocline> ");
+    shell.types(".maxrows 3\r");
+    shell.hears("thermocline> ");
+    shell.types("\\d wide\r");
+    let shown = shell.hears("Replicated");
+    assert!(shown.contains("c29 ") && shown.contains("is_nullable"), "{shown}");
+    shell.hears("thermocline> ");
+    for (command, part) in [("\\d odd*", "odd\\u{1b}]0;x"), ("\\d v", "Definition:"), (".schema", "odd\\u{1b}]0;x")] {
+        shell.types(&format!("{command}\r"));
+        let shown = shell.hears("thermocline> ");
+        assert!(shown.contains(part) && !shown.contains('\x1b'), "{command}: {shown:?}");
+    }
+    shell.quits();
+    // What is left out is said.
+    let mut shell = Terminal::sized(&database, 30);
+    shell.hears("thermocline> ");
+    shell.types("\\d wide\r");
+    shell.hears("left out");
+    shell.hears("Replicated");
+    shell.quits();
 }
 
 #[test]

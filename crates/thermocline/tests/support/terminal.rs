@@ -29,6 +29,11 @@ impl Terminal {
         Self::started(&format!("exec {BINARY} sql {}", database.display()), database, &[("EDITOR", editor)])
     }
 
+    /// A shell in a terminal that marks what is pasted.
+    pub fn with_pastes(database: &Path) -> Self {
+        Self::started(&format!("exec {BINARY} sql {}", database.display()), database, &[("TERM", "xterm")])
+    }
+
     fn started(command: &str, database: &Path, environment: &[(&str, &str)]) -> Self {
         let mut process = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", command, "/dev/null"])
@@ -56,6 +61,12 @@ impl Terminal {
         let input = self.process.stdin.as_mut().unwrap();
         input.write_all(text.as_bytes()).unwrap();
         input.flush().unwrap();
+    }
+
+    /// Types a text of several lines at once, and Enter.
+    pub fn pastes(&mut self, text: &str) {
+        self.types(&format!("\x1b[200~{}\x1b[201~", text.replace('\n', "\r")));
+        self.types("\r");
     }
 
     /// Waits for this output since the last call; returns all output since then.

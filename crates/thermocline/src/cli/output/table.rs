@@ -10,7 +10,7 @@
 //! characters are escaped, so that no value can control the terminal.
 //!
 //! In a terminal that is too narrow, texts are cut, with the mark `…`, the widest first; numbers never are, because
-//! their digits would mislead. If that does not do, the last columns are left out.
+//! their digits would mislead. If that does not do, the last columns are left out. [`Layout`] counts both.
 
 use std::borrow::Cow;
 
@@ -30,6 +30,8 @@ pub struct Layout {
     /// Widths of the columns that are shown.
     widths: Vec<usize>,
     right: Vec<bool>,
+    /// Number of columns that are shown with texts cut.
+    cut: usize,
 }
 
 /// Mark of a text that is cut.
@@ -52,12 +54,14 @@ impl Layout {
                 }
             })?;
         }
-        Ok(Self { names, widths, right: schema.fields().iter().map(|field| is_number(field.data_type())).collect() })
+        let right = schema.fields().iter().map(|field| is_number(field.data_type())).collect();
+        Ok(Self { names, widths, right, cut: 0 })
     }
 
     /// The same in a terminal of so many columns.
     #[must_use]
     pub fn within(mut self, columns: usize) -> Self {
+        let whole = self.widths.clone();
         let least = |layout: &Self| {
             let columns = layout.widths.iter().zip(&layout.right);
             columns.map(|(width, right)| if *right { *width } else { (*width).min(CUT_WIDTH_MIN) } + 3).sum::<usize>()
@@ -75,6 +79,7 @@ impl Layout {
             let Some(width) = widest else { break };
             *width -= 1;
         }
+        self.cut = whole.iter().zip(&self.widths).filter(|(whole, width)| whole > width).count();
         self
     }
 
@@ -86,6 +91,11 @@ impl Layout {
     /// Number of columns that are left out.
     pub fn hidden(&self) -> usize {
         self.names.len() - self.widths.len()
+    }
+
+    /// Number of columns that are shown with texts cut.
+    pub const fn cut(&self) -> usize {
+        self.cut
     }
 
     /// Names of the columns.
@@ -182,7 +192,8 @@ pub fn cells(
 /// What stands for NULL, which an empty text does not.
 const NULL: &str = "NULL";
 
-fn escaped(text: &str) -> String {
+/// A text without control characters, but for its line ends.
+pub fn escaped(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -193,6 +204,11 @@ fn escaped(text: &str) -> String {
         }
     }
     result
+}
+
+/// A text without control characters, in one line.
+pub fn in_one_line(text: &str) -> String {
+    escaped(text).replace('\n', "\\n")
 }
 
 /// A line within a width, with [`CUT`] at the end of one that is longer.
@@ -291,18 +307,18 @@ mod tests {
             let mut text = String::new();
             layout.header(&mut text);
             layout.rows(&batch, 0, &mut text).unwrap();
-            (layout.hidden(), layout.width(), text)
+            (layout.hidden(), layout.width(), layout.cut(), text)
         };
-        assert_eq!((within(200).0, within(200).1), (0, 58));
-        let (hidden, width, text) = within(40);
-        assert_eq!((hidden, width), (0, 40));
+        assert_eq!((within(200).0, within(200).1, within(200).2), (0, 58, 0));
+        let (hidden, width, cut, text) = within(40);
+        assert_eq!((hidden, width, cut), (0, 40, 2));
         assert!(text.ends_with("\n 123456789012 | a rather … | 漢漢漢漢…\n"), "{text}");
         assert!(text.lines().all(|line| width_of(line) <= 40), "{text}");
-        let (hidden, width, text) = within(30);
-        assert_eq!((hidden, width), (1, 30));
+        let (hidden, width, cut, text) = within(30);
+        assert_eq!((hidden, width, cut), (1, 30, 1));
         assert!(text.ends_with("\n 123456789012 | a rather lon…\n"), "{text}");
-        let (hidden, _, text) = within(10);
-        assert_eq!(hidden, 2);
+        let (hidden, _, cut, text) = within(10);
+        assert_eq!((hidden, cut), (2, 0));
         assert!(text.ends_with("\n 123456789012\n"), "a number is never cut: {text}");
     }
 
