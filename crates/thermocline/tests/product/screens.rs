@@ -135,6 +135,8 @@ fn a_description_has_all_columns_and_controls_no_terminal() {
         let shown = shell.hears("thermocline> ");
         assert!(shown.contains(part) && !shown.contains('\x1b'), "{command}: {shown:?}");
     }
+    // For another prompt.
+    shell.types(".maxrows 3\r");
     shell.quits();
     // What is left out is said.
     let mut shell = Terminal::sized(&database, 30);
