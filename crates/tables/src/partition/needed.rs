@@ -25,6 +25,9 @@ const FETCH_SHARE: u64 = 64;
 /// Bytes that are read at least for a row.
 const READ_BYTES: usize = 4 << 10;
 
+/// Takes a row of a partition, with its image if it is evicted.
+type EachRead<'e> = &'e mut dyn FnMut(&mut Partition, (TableId, TupleId), Option<&[u8]>) -> Result<()>;
+
 /// Evicted rows of one partition that transactions need, in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct NeededRows {
@@ -197,11 +200,7 @@ impl Partition {
     ///
     /// # Errors
     /// If an evicted row cannot be read; and those of `each`.
-    pub(super) fn each_read(
-        &mut self,
-        rows: &[(TableId, TupleId)],
-        each: &mut dyn FnMut(&mut Self, (TableId, TupleId), Option<&[u8]>) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn each_read(&mut self, rows: &[(TableId, TupleId)], each: EachRead<'_>) -> Result<()> {
         let mut rest = rows;
         while !rest.is_empty() {
             let (images, count) = self.read_some(rest)?;
