@@ -1,5 +1,7 @@
 //! Patterns of paths.
 
+use thermocline_types::matches_wildcards;
+
 /// A pattern of paths below a folder:
 ///
 /// ```text
@@ -69,10 +71,10 @@ impl Glob {
             Part::Folders => true,
             Part::Name(pieces) => {
                 let name: Vec<char> = name.chars().collect();
-                matches(pieces, &name, |piece| *piece == Piece::Many, |piece, c| piece.is(*c))
+                matches_wildcards(pieces, &name, |piece| *piece == Piece::Many, |piece, c| piece.is(*c))
             }
         };
-        matches(&self.parts, &folders, |part| *part == Part::Folders, is_part)
+        matches_wildcards(&self.parts, &folders, |part| *part == Part::Folders, is_part)
     }
 }
 
@@ -121,34 +123,6 @@ fn class(text: &str) -> Option<(Piece, &str)> {
         }
     }
     Some((Piece::Class { ranges, is_negated: negated.is_some() }, after))
-}
-
-/// Whether all of `text` is what the pattern says. Only the last star is tried again: what those before it have taken
-/// need not be more.
-fn matches<P, T>(pattern: &[P], text: &[T], is_star: impl Fn(&P) -> bool, is: impl Fn(&P, &T) -> bool) -> bool {
-    let (mut at, mut next) = (0, 0);
-    // Behind the last star, and the first of the text that it has not taken.
-    let mut star: Option<(usize, usize)> = None;
-    while let Some(of_text) = text.get(next) {
-        match pattern.get(at) {
-            Some(part) if is_star(part) => {
-                at += 1;
-                star = Some((at, next));
-            }
-            Some(part) if is(part, of_text) => {
-                at += 1;
-                next += 1;
-            }
-            _ => match &mut star {
-                Some((behind, taken)) => {
-                    *taken += 1;
-                    (at, next) = (*behind, *taken);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.get(at..).unwrap_or_default().iter().all(is_star)
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod operator;
 mod setting;
 mod uuid;
 mod value;
+mod wildcard;
 mod zone;
 
 pub use calendar::{
@@ -46,4 +47,5 @@ pub use operator::{Operator, Resolved, division_by_zero, negate, null_if, out_of
 pub use setting::{Scope, Setting, either};
 pub use uuid::{UUID_BYTES, format_uuid, parse_uuid, random_uuid};
 pub use value::{Value, ValueRef, bytes_of_characters, characters_of_bytes, write_literal};
+pub use wildcard::matches_wildcards;
 pub use zone::{Zone, format_timestamptz, parse_timestamptz};

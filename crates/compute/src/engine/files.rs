@@ -36,10 +36,15 @@ const LOOKUPS_AT_ONCE: usize = 8;
 ///                       of_files, or as remembered    v
 ///                                              ExternalTable --> planned as one that was created
 /// ```
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct FilesOfStatement(BTreeMap<String, Found>);
 
 impl FilesOfStatement {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All of them.
     pub(super) fn found(&self) -> Vec<Found> {
         self.0.values().cloned().collect()

@@ -16,7 +16,6 @@ use thermocline_storage::RemoteOptions;
 use super::blame::of_statement;
 use super::engine::AnalyticEngine;
 use super::execution::{EngineStream, Found};
-use super::files::FilesOfStatement;
 use super::options::StatementOptions;
 use super::planning::on_a_thread;
 use super::state::{Rule, SCHEMA, before_coercion};
@@ -47,9 +46,7 @@ impl AnalyticEngine {
         }
         let sql = statement.to_string();
         // Storage nodes are asked for the files that it names.
-        let statement = show_tables(statement)?;
-        let again = statement.clone();
-        let planned = within(options.deadline, self.plan_with_files(statement, options));
+        let planned = within(options.deadline, self.plan_with_files(show_tables(statement)?, options));
         let (plan, files) = planned.await??;
         match plan {
             // Storage nodes are asked for the table's objects.
@@ -68,8 +65,6 @@ impl AnalyticEngine {
             plan => {
                 // Resolves statements that DataFusion answers itself, such as DESCRIBE.
                 let frame = self.context(&options.config).execute_logical_plan(plan).await?;
-                let found = files.found();
-                let files = (!found.is_empty()).then_some((again, found));
                 self.query(sql, frame.into_unoptimized_plan(), files, options).await
             }
         }
@@ -84,7 +79,7 @@ impl AnalyticEngine {
         let planned = within(options.deadline, self.plan_with_files(statement, options));
         let (plan, files) = planned.await??;
         let frame = self.context(&options.config).execute_logical_plan(plan).await?;
-        Ok((frame.into_unoptimized_plan(), files.found()))
+        Ok((frame.into_unoptimized_plan(), files.map(|(_, found)| found).unwrap_or_default()))
     }
 
     /// Plans a statement, with the time zone that it says itself, or the session's.
@@ -92,28 +87,32 @@ impl AnalyticEngine {
         self.plan_with_files(statement, options).await.map(|(plan, _)| plan)
     }
 
-    /// The same with the files that it names in the place of tables.
+    /// The same; if it names files in the place of tables, with these, and the statement to be planned again when they
+    /// have changed.
     async fn plan_with_files(
         &self,
         mut statement: Statement,
         options: &StatementOptions,
-    ) -> Result<(LogicalPlan, FilesOfStatement)> {
+    ) -> Result<(LogicalPlan, Option<(Statement, Vec<Found>)>)> {
         check_statement_size(&statement)?;
         let files = self.files_of(&mut statement, options).await?;
         if let Some(described) = files.described(&statement)? {
-            return Ok((described, files));
+            return Ok((described, None));
         }
         let mut state = self.state(&options.config);
         if let Some(declared) = declared_time_zone(&statement) {
             state.config_mut().options_mut().execution.time_zone = Some(declared);
         }
-        state.register_relation_planner(Arc::new(files.clone()))?;
+        let again = (!files.is_empty()).then(|| (statement.clone(), files.found()));
+        if again.is_some() {
+            state.register_relation_planner(Arc::new(files))?;
+        }
         let planning = async move {
             let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
             check_plan_size(&plan)?;
             Ok(plan)
         };
-        Ok((on_a_thread(planning).await?, files))
+        Ok((on_a_thread(planning).await?, again))
     }
 
     /// Makes or drops what a statement defines; with `keep`, in the catalog too.

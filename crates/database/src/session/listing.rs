@@ -269,13 +269,7 @@ impl Session {
                 table: table.name.to_string(),
                 columns: key(table, &index.columns),
                 kind: method(index.kind),
-                constraint: if position == 0 {
-                    "primary key"
-                } else if index.unique {
-                    "unique"
-                } else {
-                    ""
-                },
+                constraint: constraint(position, index),
             };
             table.indexes.iter().enumerate().map(index).collect::<Vec<_>>()
         };
@@ -382,19 +376,12 @@ fn of_arrow(schema: &SchemaRef) -> Vec<ColumnRow> {
 
 fn notes_of_rows(table: &TableDefinition) -> Vec<String> {
     let index = |(position, index): (usize, &IndexDefinition)| {
-        let constraint = if position == 0 {
-            "PRIMARY KEY, "
-        } else if index.unique {
-            "UNIQUE, "
-        } else {
-            ""
+        let constraint = match constraint(position, index) {
+            "" => String::new(),
+            constraint => format!("{}, ", constraint.to_uppercase()),
         };
-        format!(
-            "    {} {constraint}{} {}",
-            quoted(&index.name),
-            method(index.kind),
-            in_parentheses(table, &index.columns)
-        )
+        let columns = key(table, &index.columns);
+        format!("    {} {constraint}{} ({columns})", quoted(&index.name), method(index.kind))
     };
     let mut notes = headed("Indexes:", table.indexes.iter().enumerate().map(index).collect());
     let check = |check: &CheckDefinition| format!("    {} CHECK ({})", quoted(&check.name), check.condition);
@@ -425,8 +412,13 @@ const fn method(kind: IndexKind) -> &'static str {
     }
 }
 
-fn in_parentheses(table: &TableDefinition, columns: &[IndexColumn]) -> String {
-    format!("({})", key(table, columns))
+/// `primary key`, `unique` or nothing: what the index at this place of its table's stands for.
+const fn constraint(position: usize, index: &IndexDefinition) -> &'static str {
+    match (position, index.unique) {
+        (0, _) => "primary key",
+        (_, true) => "unique",
+        (_, false) => "",
+    }
 }
 
 /// Columns of an index.

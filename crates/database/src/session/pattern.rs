@@ -1,6 +1,7 @@
 //! Patterns of names, as of `psql`'s commands.
 
 use thermocline_compute::SCHEMA;
+use thermocline_types::matches_wildcards;
 
 /// A pattern of a name, which may have a schema in front. `*` stands for any characters and `?` for one, except in
 /// double quotes; letters outside of quotes are lower case.
@@ -65,26 +66,13 @@ impl Pattern {
 }
 
 impl Glob {
-    /// In time linear in the product of the lengths: after a mismatch, only the last `*` takes more.
     fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
-        let (mut part, mut at, mut star) = (0, 0, None);
-        while at < name.len() {
-            match (self.0.get(part), name.get(at)) {
-                (Some(Part::Any), _) => {
-                    star = Some((part, at));
-                    part += 1;
-                }
-                (Some(Part::One), _) => (part, at) = (part + 1, at + 1),
-                (Some(Part::Is(wanted)), Some(found)) if wanted == found => (part, at) = (part + 1, at + 1),
-                _ => {
-                    let Some((of, from)) = star else { return false };
-                    star = Some((of, from + 1));
-                    (part, at) = (of + 1, from + 1);
-                }
-            }
-        }
-        self.0.get(part..).unwrap_or_default().iter().all(|rest| *rest == Part::Any)
+        let is = |part: &Part, letter: &char| match part {
+            Part::Any | Part::One => true,
+            Part::Is(wanted) => wanted == letter,
+        };
+        matches_wildcards(&self.0, &name, |part| *part == Part::Any, is)
     }
 }
 

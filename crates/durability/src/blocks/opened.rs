@@ -161,14 +161,12 @@ impl OpenedBlock {
     pub fn rows_left(&self) -> Result<BlockRows> {
         let mut bytes = Vec::new();
         self.read(0..self.end(), &mut bytes)?;
-        if records(&bytes, (self.number, self.block.table)).is_some() {
-            return self.rows_in(bytes);
+        let of = (self.number, self.block.table);
+        if let Some(found) = records(&bytes, of) {
+            let rows = places(&found);
+            return Ok(BlockRows::new(self.number, bytes, rows.into_iter()));
         }
-        let rows = records_left(&bytes, (self.number, self.block.table)).into_iter().map(|(offset, record)| {
-            let start = offset as usize + RECORD_HEADER_BYTES;
-            (record.tuple, offset, start..start + record.image.len())
-        });
-        let rows: Vec<_> = rows.collect();
+        let rows = places(&records_left(&bytes, of));
         let damage = self.damaged(format_args!(
             "it is not what was written, and a row that is needed is lost. Other rows can be read by their keys; \
              'thermocline check' names the keys of those that are lost: restore the file, or delete them by key"
@@ -182,11 +180,7 @@ impl OpenedBlock {
     }
 
     fn rows_in(&self, bytes: Vec<u8>) -> Result<BlockRows> {
-        let rows = self.records_in(&bytes)?.into_iter().map(|(offset, record)| {
-            let start = offset as usize + RECORD_HEADER_BYTES;
-            (record.tuple, offset, start..start + record.image.len())
-        });
-        let rows: Vec<_> = rows.collect();
+        let rows = places(&self.records_in(&bytes)?);
         Ok(BlockRows::new(self.number, bytes, rows.into_iter()))
     }
 
@@ -225,6 +219,15 @@ impl OpenedBlock {
         let name = self.segment.file_name();
         Error::corrupt(format_args!("{name}: block {} at byte {}: {what}", self.number.0, self.block.at))
     }
+}
+
+/// The rows of a block's records: their ids, the offsets of the records, and the ranges of their images.
+fn places(records: &[(u32, Record<'_>)]) -> Vec<(TupleId, u32, Range<usize>)> {
+    let place = |(offset, record): &(u32, Record<'_>)| {
+        let start = *offset as usize + RECORD_HEADER_BYTES;
+        (record.tuple, *offset, start..start + record.image.len())
+    };
+    records.iter().map(place).collect()
 }
 
 /// A read of one row, and of its block if that comes back with it.

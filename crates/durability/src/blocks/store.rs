@@ -654,9 +654,7 @@ impl BlockStore {
 /// # Errors
 /// If it cannot be read, or is not what was written, naming the file and the place.
 pub(crate) fn read_block(file: &Arc<dyn ReadFile>, segment: files::Segment, entry: &BlockEntry) -> Result<BlockRows> {
-    let (block, file) = (Block::of_entry(entry, 0), Arc::clone(file));
-    let traffic = Arc::default();
-    OpenedBlock { number: entry.block, block, file, pending: None, segment, traffic }.rows()
+    written(file, segment, entry).rows()
 }
 
 /// An error unless a row of a block that an earlier process has written can be read.
@@ -666,10 +664,13 @@ pub(crate) fn check_row(
     entry: &BlockEntry,
     (tuple, offset): (TupleId, u32),
 ) -> Result<()> {
+    written(file, segment, entry).read_row(offset, tuple, &mut Vec::new(), |_| Ok(()))
+}
+
+/// A block that an earlier process has written.
+fn written(file: &Arc<dyn ReadFile>, segment: files::Segment, entry: &BlockEntry) -> OpenedBlock {
     let (block, file) = (Block::of_entry(entry, 0), Arc::clone(file));
-    let traffic = Arc::default();
-    let opened = OpenedBlock { number: entry.block, block, file, pending: None, segment, traffic };
-    opened.read_row(offset, tuple, &mut Vec::new(), |_| Ok(()))
+    OpenedBlock { number: entry.block, block, file, pending: None, segment, traffic: Arc::default() }
 }
 
 impl Block {

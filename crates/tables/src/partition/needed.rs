@@ -50,6 +50,14 @@ impl NeededRows {
         (self.rows.len(), self.bytes)
     }
 
+    /// Adds a row of so many bytes, unless it is among them.
+    fn add(&mut self, table: TableId, id: TupleId, bytes: usize) {
+        if self.seen.insert((table, id)) {
+            self.rows.push((table, id));
+            self.bytes += bytes.max(READ_BYTES);
+        }
+    }
+
     /// Notes that a transaction cannot go on without any of the rows so far.
     pub const fn require(&mut self) {
         self.required = self.rows.len();
@@ -86,25 +94,19 @@ impl Partition {
             for row in table.take_wanted() {
                 let Some(place) = table.block_place(row) else { continue };
                 any = true;
-                if needed.seen.insert((id, row)) {
-                    needed.rows.push((id, row));
-                    let bytes = blocks.as_ref().map_or(0, |blocks| blocks.read_bytes(place.block, false));
-                    needed.bytes += bytes.max(READ_BYTES);
-                }
+                let bytes = blocks.as_ref().map_or(0, |blocks| blocks.read_bytes(place.block, false));
+                needed.add(id, row, bytes);
             }
         }
         any
     }
 
-    /// Adds a row, if it is evicted; says whether it is.
-    pub fn add_needed(&self, needed: &mut NeededRows, table: TableId, id: TupleId) -> bool {
+    /// Adds a row, if it is evicted.
+    pub fn add_needed(&self, needed: &mut NeededRows, table: TableId, id: TupleId) {
         let place = self.table(table).ok().and_then(|table| table.block_place(id));
-        let Some((place, blocks)) = place.zip(self.blocks()) else { return false };
-        if needed.seen.insert((table, id)) {
-            needed.rows.push((table, id));
-            needed.bytes += blocks.read_bytes(place.block, false).max(READ_BYTES);
+        if let Some((place, blocks)) = place.zip(self.blocks()) {
+            needed.add(table, id, blocks.read_bytes(place.block, false));
         }
-        true
     }
 
     /// Whether rows of this number and these bytes are as many as are read at once: at least one, however small the

@@ -16,7 +16,7 @@ use super::budget::Budget;
 use super::index::Index;
 use super::layout::Layout;
 use super::locator::{BlockNumber, Locators};
-use super::put_off::PutOff;
+use super::put_off::{BLOCKS_AT_ONCE, PutOff};
 use super::row::Row;
 use super::slab::Slabs;
 use super::table::Table;
@@ -28,8 +28,6 @@ pub(super) use rows::BuiltRows;
 
 /// Bytes of keys or images after which a step ends, because few rows may have long ones.
 const STEP_BYTES: usize = 128 << 10;
-/// Blocks that are read together between two steps.
-const BLOCKS_AT_ONCE: usize = 16;
 
 /// One definition that builds in steps, in all partitions.
 #[derive(Debug, Default)]
@@ -327,8 +325,7 @@ impl Building {
         (blocks, number): (Option<&dyn Blocks>, BlockNumber),
         each: &mut dyn FnMut(&mut Self, TupleId, Row<'_>),
     ) -> Result<()> {
-        let is_there = |id: &TupleId| table.block_place(*id).is_some_and(|place| place.block == number);
-        let ids: Vec<TupleId> = self.put_off.iter().filter(is_there).collect();
+        let ids: Vec<TupleId> = self.put_off.of_block(number, |id| table.block_place(id)).collect();
         for id in ids {
             table.visit(id, blocks, &mut |row| {
                 each(self, id, row);

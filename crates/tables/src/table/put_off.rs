@@ -11,6 +11,9 @@ use super::tuple_ids::TupleId;
 /// Rows put off that are looked at for their blocks at a time: less than a millisecond.
 const LOOKS_MAX: usize = 1 << 12;
 
+/// Blocks that are read together for it.
+pub const BLOCKS_AT_ONCE: usize = 16;
+
 /// A set of rows of one table.
 #[derive(Debug, Default)]
 pub struct PutOff {
@@ -68,6 +71,15 @@ impl PutOff {
         })
     }
 
+    /// The rows that are in a block, given where each row is.
+    pub fn of_block(
+        &self,
+        number: BlockNumber,
+        place: impl Fn(TupleId) -> Option<BlockPlace>,
+    ) -> impl Iterator<Item = TupleId> {
+        self.iter().filter(move |id| place(*id).is_some_and(|place| place.block == number))
+    }
+
     /// Up to `count` blocks with rows of the set, given where each row is. Those that are live by now are taken out and
     /// given to `live`. May return none although there are some.
     ///
@@ -118,8 +130,7 @@ impl PutOff {
         if self.rows < before && block.damage().is_none() {
             return Ok(());
         }
-        let is_there = |id| place(id).is_some_and(|place| place.block == block.block());
-        let Some(lost) = self.iter().find(|id| is_there(*id)) else { return Ok(()) };
+        let Some(lost) = self.of_block(block.block(), &place).next() else { return Ok(()) };
         let missing = || Error::corrupt(format_args!("block {} has no row {}", block.block().0, lost.0));
         Err(block.damage().cloned().unwrap_or_else(missing))
     }

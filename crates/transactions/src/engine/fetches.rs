@@ -22,6 +22,11 @@ pub const fn next_wait(waits: u32, are_all: bool) -> u32 {
     if are_all { waits + 1 } else { WAITS_MAX }
 }
 
+/// Rows of a partition that a transaction [waits for later](Waiting::rest); nothing without any.
+pub fn rest_of(partition: PartitionId, rest: Vec<WantedId>) -> Vec<(PartitionId, Vec<WantedId>)> {
+    if rest.is_empty() { Vec::new() } else { vec![(partition, rest)] }
+}
+
 /// Evicted rows to be read for a transaction that waits for them.
 pub struct Fetch<P: Program + ?Sized> {
     pub partition: PartitionId,

@@ -134,8 +134,7 @@ impl<P: Program + ?Sized> Handle<P> {
         let clock = &self.shared.clock;
         let until = clock.after(wait);
         let room = |member: &mut Member| executor::make_room(std::slice::from_mut(member)).unwrap_or(false);
-        let visits: Vec<_> = self.ids().filter_map(|id| self.start_visit(id, room).ok()).collect();
-        let mut asked = visits;
+        let mut asked: Vec<_> = self.ids().filter_map(|id| self.start_visit(id, room).ok()).collect();
         run_steps(clock, || {
             let (mut made, mut next) = (false, None);
             asked.retain(|visit| match visit.receive() {

@@ -14,7 +14,7 @@ use thermocline_types::{Class, Error, Result};
 
 use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Call, Ran, budget_of};
-use super::fetches::{Fetched, Fetches, Reading, Waiting, next_wait};
+use super::fetches::{Fetched, Fetches, Reading, Waiting, next_wait, rest_of};
 use super::holds::{EvictionHolds, Holds};
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped};
@@ -409,9 +409,7 @@ impl<P: Program + ?Sized> Shared<P> {
         let (mut rows, mut left) = (Vec::with_capacity(wanted.len()), Vec::new());
         for (id, Wanted { rows: now, rest, .. }) in wanted {
             rows.push((id, now));
-            if !rest.is_empty() {
-                left.push((id, rest));
-            }
+            left.extend(rest_of(id, rest));
         }
         self.fetch(Reading::Over(over, rows, Waiting { request, waits, rest: left }));
     }

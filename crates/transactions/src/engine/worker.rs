@@ -14,7 +14,7 @@ use thermocline_types::{Error, Result};
 
 use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
-use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_wait};
+use super::fetches::{Fetch, Fetched, Followers, Reading, Waiting, next_wait, rest_of};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
@@ -443,8 +443,7 @@ impl<P: Program + ?Sized> Worker<P> {
         match member.partition.wanted_next(rest) {
             Ok(Wanted { rows, .. }) if rows.is_empty() => self.one(request, waits),
             Ok(Wanted { rows, rest, .. }) => {
-                let rest = if rest.is_empty() { Vec::new() } else { vec![(self.id, rest)] };
-                let waiting = Waiting { request, waits, rest };
+                let waiting = Waiting { request, waits, rest: rest_of(self.id, rest) };
                 self.read_later(Fetch { partition: self.id, rows, waiting });
                 Ok(())
             }
@@ -488,8 +487,8 @@ impl<P: Program + ?Sized> Worker<P> {
                 match wanted {
                     Ok(Wanted { rows, rest, are_all }) => {
                         let ids: Vec<WantedId> = rows.iter().map(WantedRow::wanted_id).collect();
-                        let rest = if rest.is_empty() { Vec::new() } else { vec![(self.id, rest)] };
-                        let waiting = Waiting { request, waits: next_wait(waits, are_all), rest };
+                        let (waits, rest) = (next_wait(waits, are_all), rest_of(self.id, rest));
+                        let waiting = Waiting { request, waits, rest };
                         if let Some(waiting) = self.followers.follow(&ids, waiting) {
                             self.read_later(Fetch { partition: self.id, rows, waiting });
                         }

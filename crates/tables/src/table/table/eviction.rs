@@ -9,7 +9,7 @@ use super::reshape::widen;
 use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
 use crate::table::locator::{BlockNumber, BlockPlace};
-use crate::table::put_off::PutOff;
+use crate::table::put_off::{BLOCKS_AT_ONCE, PutOff};
 use crate::table::table_blocks::TableBlocks;
 use crate::table::undo::Unread;
 
@@ -17,8 +17,6 @@ use crate::table::undo::Unread;
 const WANTED_MAX: usize = 100_000;
 /// Ids without live rows that are passed in the time of a look at a row.
 const IDS_OF_LOOK: usize = 1024;
-/// Blocks that are read together.
-const BLOCKS_AT_ONCE: usize = 16;
 /// Rows behind an evicted one that are looked at for the blocks that a scan will need next.
 const AHEAD_ROWS: usize = 4096;
 /// Bytes of a row in its block up to which further columns of as many bytes always fit.
@@ -169,8 +167,7 @@ impl Table {
                     continue;
                 }
                 // What is damaged there may have left it.
-                let is_there = |id: &TupleId| self.block_place(*id).is_some_and(|place| place.block == number);
-                let ids: Vec<TupleId> = evicted.iter().filter(is_there).collect();
+                let ids: Vec<TupleId> = evicted.of_block(number, |id| self.block_place(id)).collect();
                 for id in ids {
                     evicted.take(id);
                     self.visit(id, blocks, &mut |row| each(id, row))?;
