@@ -371,6 +371,32 @@ fn requests_that_wait_take_bounded_memory() {
 }
 
 #[test]
+fn requests_that_wait_leave_memory_to_rows() {
+    let database = open(Settings { memory_bytes_max: 8 << 20, partitions: 1, queue_length: 1 << 20, ..settings() });
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+    let insert = database.prepare("INSERT INTO t VALUES ($1, $2)").unwrap();
+    let mut client = database.client();
+    client.submit(database.procedure("busy").unwrap(), vec![Value::Int(500)].into(), 0).unwrap();
+    client.send();
+    let text: Box<str> = "x".repeat(1000).into();
+    let (rows, mut replies) = (10_000, Vec::new());
+    for key in 0..rows {
+        client.submit(Arc::clone(&insert), vec![Value::Int(key), Value::Text(text.clone())].into(), 1).unwrap();
+    }
+    client.send();
+    while replies.len() <= rows as usize {
+        replies.extend(client.receive());
+    }
+    // All that were taken in found room; the others can be sent again.
+    let (taken, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.result.is_ok());
+    assert!(taken.len() > 1000 && refused.len() > 1000, "{} and {}", taken.len(), refused.len());
+    for refusal in refused {
+        assert_eq!(refusal.result.as_ref().unwrap_err().sqlstate(), "40001", "{:?}", refusal.result);
+    }
+}
+
+#[test]
 fn requests_for_all_partitions_take_bounded_memory() {
     let database = open(Settings { memory_bytes_max: 4 << 20, ..settings() });
     let mut session = database.session();

@@ -282,6 +282,16 @@ impl Budget {
         self.check_within(self.working_limit(), bytes, self.working_total())
     }
 
+    /// Checks for room for `bytes` more of requests that wait: besides that of [`Budget::check_working`], half of the
+    /// limit for all of them, so that those that run find room for their rows.
+    pub fn check_queued(&self, bytes: usize) -> Result<(), Full> {
+        let (queued, limit) = (self.working(Working::Queues), self.limit() / 2);
+        if queued.saturating_add(bytes as u64) > limit && self.is_strict.load(Ordering::Relaxed) {
+            return Err(Full { bytes: bytes as u64, limit, taken: Taken::Share(queued) });
+        }
+        self.check_working(Working::Queues, bytes)
+    }
+
     /// Whether there is room for `bytes` more of working memory, for those that do without if there is not.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let used = self.used().saturating_add(self.working_total());
@@ -526,6 +536,23 @@ mod tests {
         budget.check_working(Working::Statements, 1).unwrap_err();
         budget.check_working(Working::Statements, 0).unwrap();
         assert!(!budget.has_room_for(0));
+    }
+
+    #[test]
+    fn requests_that_wait_leave_half_of_the_limit() {
+        let budget = Budget::new(64 << 20);
+        budget.set_limit(64 << 20, 4 << 20);
+        budget.check_queued(32 << 20).unwrap();
+        budget.resize_working(Working::Queues, 0, 31 << 20);
+        budget.check_queued(1 << 20).unwrap();
+        budget.check_queued((1 << 20) + 1).unwrap_err();
+        // No rows need to go for that.
+        budget.resize(0, 20 << 20);
+        assert!(!budget.lacks_wanted());
+        budget.resize(0, 12 << 20);
+        budget.check_queued(1 << 20).unwrap();
+        budget.resize(0, 1 << 20);
+        budget.check_queued(1 << 20).unwrap_err();
     }
 
     #[test]

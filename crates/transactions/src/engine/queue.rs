@@ -54,7 +54,14 @@ impl<T: HeapSize> State<T> {
             let charge = bytes.next_multiple_of(CHARGE_BYTES);
             // The first step is for requests that free memory, and is not asked for.
             let asks = !own && charge > CHARGE_BYTES;
-            if asks && budget.check_working(Working::Queues, charge - self.charged).is_err() {
+            let more = charge - self.charged;
+            // One request may be larger than what is left to many.
+            let checked = if self.charged > CHARGE_BYTES {
+                budget.check_queued(more)
+            } else {
+                budget.check_working(Working::Queues, more)
+            };
+            if asks && checked.is_err() {
                 return Some(item);
             }
             budget.resize_working(Working::Queues, self.charged, charge);
