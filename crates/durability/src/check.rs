@@ -76,9 +76,13 @@ pub fn check_files(disk: &dyn Disk) -> Result<Report> {
         report.snapshots += 1;
         let Some((manifest, rows)) = report.found(checked)? else { continue };
         report.rows += rows;
-        // Each damaged file is a finding of its own.
+        // Each missing or damaged file is a finding of its own.
+        let missing = manifest.references.missing(disk)?;
         for extent in &manifest.references.segments {
-            let checked = check_extent(disk, &manifest, extent);
+            let checked = match missing.iter().find(|(missing, _)| missing == extent) {
+                Some((extent, length)) => Err(missing_bytes(disk, &manifest, *extent, *length)),
+                None => check_extent(disk, &manifest, extent),
+            };
             report.found(checked)?;
         }
     }
@@ -167,14 +171,9 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<(Manifest, u64)
     Ok((manifest, rows))
 }
 
-/// An error unless a file of blocks begins with what the snapshot refers to.
+/// An error unless the bytes of a file that the snapshot refers to, which are there, have their checksum.
 fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<()> {
-    let name = extent.segment.file_name();
-    let length = if disk.list()?.contains(&name) { Some(disk.open(&name)?.length()?) } else { None };
-    if length.is_none_or(|length| length < extent.bytes) {
-        return Err(missing_bytes(disk, manifest, *extent, length));
-    }
-    let file = disk.open(&name)?;
+    let file = disk.open(&extent.segment.file_name())?;
     if read_pieces(&*file, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
         return Ok(());
     }

@@ -3,13 +3,14 @@
 //! `cargo bench -p thermocline-transactions --bench oltp -- [OPTION=VALUE]...`
 //!
 //! - `workload=tpcc|ycsb`, `language=rust|lua`, `log=on|off`, `partitions=1`, `memory=8192` MiB, with a log beyond that
-//!   blocks of evicted rows
+//!   blocks of evicted rows unless `eviction=off`
 //! - `in_flight=256` calls of a client, `warm=1` seconds before the `seconds=5` that count
-//! - TPC-C: `warehouses=2`, `remote=on|off`, `small=on` for tables of a tenth; `calls=N` for as many NewOrders and nothing
-//!   else instead of the standard mix; `check=off` to leave out the consistency conditions at the end
+//! - `calls=N` for as many calls and no time: of TPC-C NewOrders and nothing else, of YCSB those of the mix
+//! - TPC-C: `warehouses=2`, `remote=on|off`, `small=on` for tables of a tenth; `check=off` to leave out the consistency
+//!   conditions at the end
 //! - YCSB: `rows=1000000` of 1 KB, `mix=100/0,50/50` and `skew=0.75,1.25` to be run one after the other
 //!
-//! To count the instructions of a NewOrder without hardware counters, subtract two runs of different lengths.
+//! To count the instructions of a call without hardware counters, subtract two runs of different lengths.
 //!
 //! ```text
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null oltp-... small=on log=off calls=1000
@@ -95,25 +96,25 @@ fn check(database: &RowEngine, scale: Scale, conditions: &[Condition]) {
     assert_eq!(tpcc::violations(&mut database.session(), scale, conditions).unwrap(), []);
 }
 
-/// Runs this many of the same calls on one client, with 64 in flight.
-fn count(database: &RowEngine, mut calls: Drawn, mut left: u64) {
-    let work = database.procedure(Transaction::PROCEDURES[0]).unwrap();
+/// Runs this many calls of one client, with 64 in flight.
+fn count(database: &RowEngine, procedures: &[&str], calls: &mut dyn Calls, all: u64) {
+    let works: Vec<_> = procedures.iter().map(|name| database.procedure(name).unwrap()).collect();
     let mut client = database.client();
-    let mut on_their_way = 0;
-    let (start, all) = (Instant::now(), left);
+    let (mut left, mut on_their_way, start) = (all, 0, Instant::now());
     while left > 0 || on_their_way > 0 {
         while on_their_way < 64 && left > 0 {
-            client.submit(Arc::clone(&work), calls.next_call().arguments, 0).unwrap();
+            let call = calls.next_call();
+            client.submit(Arc::clone(&works[call.procedure]), call.arguments, 0).unwrap();
             (on_their_way, left) = (on_their_way + 1, left - 1);
         }
         client.send();
         for reply in client.receive() {
-            // One in a hundred is rolled back on purpose.
+            // One NewOrder in a hundred is rolled back on purpose.
             drop(reply.result);
             on_their_way -= 1;
         }
     }
-    println!("{all} NewOrders: {:.0} a second", all as f64 / start.elapsed().as_secs_f64());
+    println!("{all} calls: {:.0} a second", all as f64 / start.elapsed().as_secs_f64());
 }
 
 fn open(directory: &Path, arguments: &Arguments, procedures: Vec<Registration>) -> RowEngine {
@@ -121,7 +122,7 @@ fn open(directory: &Path, arguments: &Arguments, procedures: Vec<Registration>) 
         partitions: arguments.number("partitions", 1) as u16,
         memory_bytes_max: arguments.number("memory", 8192) << 20,
         durable: arguments.is_on("log", "on"),
-        eviction: Some(BlockStoreSettings::default()),
+        eviction: arguments.is_on("eviction", "on").then(BlockStoreSettings::default),
         procedures,
         seed: 1,
         ..Settings::default()
@@ -173,8 +174,8 @@ fn run_tpcc(directory: &Path, arguments: &Arguments, language: Language) {
     let mut terminals: Vec<Terminal> = (0..partitions).map(|number| Terminal::new(scale, remote, 1, number)).collect();
     if let Some(calls) = arguments.0.get("calls") {
         let mut draw = || Call { procedure: 0, arguments: terminals[0].arguments(Transaction::NewOrder) };
-        let drawn = Drawn { calls: (0..500).map(|_| draw()).collect(), next: 0 };
-        count(&database, drawn, calls.parse().unwrap());
+        let mut drawn = Drawn { calls: (0..500).map(|_| draw()).collect(), next: 0 };
+        count(&database, &Transaction::PROCEDURES[..1], &mut drawn, calls.parse().unwrap());
         return;
     }
     let clients = terminals.drain(..).map(|terminal| Box::new(terminal) as Box<dyn Calls>).collect();
@@ -204,6 +205,12 @@ fn run_ycsb(directory: &Path, arguments: &Arguments, language: Language) {
         for mix in arguments.get("mix", "50/50").split(',').map(|text| text.parse::<ycsb::Mix>().unwrap()) {
             let skew = ycsb::Skew { exponent, scrambled: true };
             let client = |seed| ycsb::YcsbCalls::new((rows, ycsb::FIELD_BYTES), skew, mix, language, seed);
+            if let Some(calls) = arguments.0.get("calls") {
+                let mut of = client(0);
+                let mut drawn = Drawn { calls: (0..5000).map(|_| of.next_call()).collect(), next: 0 };
+                count(&database, &procedures, &mut drawn, calls.parse().unwrap());
+                continue;
+            }
             let clients = (0..arguments.number("partitions", 1)).map(|seed| Box::new(client(seed)) as Box<dyn Calls>);
             let measured = run(&database, arguments, &procedures, clients.collect());
             let live = live_rows(&database, ycsb::TABLE) as u64;

@@ -60,24 +60,24 @@ pub struct References {
 }
 
 impl References {
-    /// The first file that is missing or too short, and its bytes, `None` if it is missing; `None` if all bytes are
-    /// there. Their checksums are not compared.
+    /// The files that are missing or too short, each with its bytes, `None` if it is missing. Checksums are not compared.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn first_missing(&self, disk: &dyn Disk) -> Result<Option<(SegmentExtent, Option<u64>)>> {
+    pub(crate) fn missing(&self, disk: &dyn Disk) -> Result<Vec<(SegmentExtent, Option<u64>)>> {
+        let mut missing = Vec::new();
         if self.segments.is_empty() {
-            return Ok(None);
+            return Ok(missing);
         }
         let there: BTreeSet<String> = disk.list()?.into_iter().collect();
         for extent in &self.segments {
             let name = extent.segment.file_name();
             let length = if there.contains(&name) { Some(disk.open(&name)?.length()?) } else { None };
             if length.is_none_or(|length| length < extent.bytes) {
-                return Ok(Some((*extent, length)));
+                missing.push((*extent, length));
             }
         }
-        Ok(None)
+        Ok(missing)
     }
 }
 

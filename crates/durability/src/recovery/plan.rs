@@ -120,10 +120,10 @@ impl Plan {
             }
             _ => snapshot,
         };
-        let missing = snapshot.as_ref().map_or(Ok(None), |snapshot| snapshot.references.first_missing(disk))?;
-        let snapshot = match (snapshot, missing) {
+        let missing = snapshot.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.references.missing(disk))?;
+        let snapshot = match (snapshot, missing.first()) {
             (Some(snapshot), Some((extent, length))) => {
-                damage = Some(missing_bytes(disk, &snapshot, extent, length));
+                damage = Some(missing_bytes(disk, &snapshot, *extent, *length));
                 None
             }
             (snapshot, _) => snapshot,
