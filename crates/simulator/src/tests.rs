@@ -49,6 +49,13 @@ fn snapshots_have_all_rows_where_memory_is_short() {
     assert!(result.is_ok(), "{}", result.unwrap_err());
 }
 
+/// Regression: a statement had its row evicted to have room, and read it again, without end.
+#[test]
+fn a_row_that_does_not_fit_with_its_change_is_refused() {
+    let result = Simulation::new(5126).run();
+    assert!(result.is_ok(), "{}", result.unwrap_err());
+}
+
 #[test]
 fn one_seed_is_one_run() {
     assert_eq!(Simulation::new(3).run(), Simulation::new(3).run());

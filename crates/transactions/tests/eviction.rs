@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use thermocline_transactions::Error;
 use thermocline_transactions::blocks::{BlockStoreSettings, Fetching, FillFactor, Merge, SamplingRate, Victims};
-use thermocline_transactions::database::{RowEngine, RowSession, Settings};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::partition::WaitStatistics;
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
-use crate::evicting::{LIMIT, block_bytes, int, open, open_on, run, text};
+use crate::evicting::{LIMIT, block_bytes, int, open, open_on, run, settings, text};
 use crate::hooked::{Hooked, Operation};
 
 #[path = "common/evicting.rs"]
@@ -971,6 +972,43 @@ fn partitions_make_room_for_each_other() {
     run(&mut session, "COMMIT", &[]);
     let count = run(&mut session, "SELECT count(*) FROM t WHERE length(v) IN (10, 1000)", &[]);
     assert_eq!(int(&count), 13_999 + 9_099);
+}
+
+/// A statement whose rows fill the memory runs, or is refused after some tries.
+#[test]
+fn rows_that_fill_the_memory_are_changed_or_refused() {
+    let limit = 2 << 20;
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let settings = Settings { statement_timeout: Some(Duration::from_secs(60)), ..settings(limit) };
+    let database = RowEngine::open(Arc::new(disk), settings).unwrap();
+    let mut session = database.session();
+    fill(&mut session, "small", 100);
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
+    let (mut changed, mut refused) = (0, 0);
+    for (k, percent) in (4..60).step_by(2).enumerate() {
+        let (k, bytes) = (Value::Int(k as i64), limit as usize * percent / 100);
+        let outcome = |result: Result<StatementResult, Error>| match result {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error.sqlstate(), "53200", "{percent} %: {error}");
+                false
+            }
+        };
+        if !outcome(session.execute("INSERT INTO t VALUES ($1, $2)", &[k.clone(), text(bytes, 1)])) {
+            refused += 1;
+            continue;
+        }
+        // The row is the coldest by then.
+        for other in 0..100 {
+            run(&mut session, "UPDATE small SET v = v WHERE k = $1", &[Value::Int(other)]);
+        }
+        let longer = outcome(session.execute("UPDATE t SET v = v || 'x' WHERE k = $1", &[k.clone()]));
+        (changed, refused) = (changed + usize::from(longer), refused + usize::from(!longer));
+        let length = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[k.clone()]);
+        assert_eq!(int(&length), (bytes + usize::from(longer)) as i64, "{percent} %");
+        run(&mut session, "DELETE FROM t WHERE k = $1", &[k]);
+    }
+    assert!(changed > 2 && refused > 2, "{changed} and {refused}");
 }
 
 /// Small limits take loads and statements of many rows as larger ones do.

@@ -44,7 +44,12 @@ pub type Stopped = Arc<Mutex<Option<Error>>>;
 pub struct Ticket<O> {
     mailbox: Option<Arc<Mailbox<O>>>,
     tag: u64,
+    /// Number of times that the request may still run again once there is memory.
+    tries: u8,
 }
+
+/// Number of times that a request runs again once there is memory.
+const TRIES_MAX: u8 = 64;
 
 /// A result and its mailbox.
 pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
@@ -52,7 +57,14 @@ pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 impl<O: HeapSize> Ticket<O> {
     /// A ticket for this mailbox.
     pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
-        Self { mailbox: Some(mailbox), tag }
+        Self { mailbox: Some(mailbox), tag, tries: TRIES_MAX }
+    }
+
+    /// Whether the request may run again once there is memory; counts it.
+    pub(super) fn take_try(&mut self) -> bool {
+        let may = self.tries > 0;
+        self.tries = self.tries.saturating_sub(1);
+        may
     }
 
     /// The answer, to be delivered when it may be told.

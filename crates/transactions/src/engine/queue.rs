@@ -180,6 +180,15 @@ impl<T: HeapSize> Queue<T> {
         Popped::Some
     }
 
+    /// Frees the charge for this many bytes of the items taken out last, which tables are charged for by now.
+    pub fn moved_to_tables(&self, bytes: usize) {
+        if bytes > CHARGE_BYTES {
+            let mut state = self.state.lock();
+            let left_bytes = state.taken_bytes.saturating_sub(bytes);
+            state.ran(left_bytes, &self.budget);
+        }
+    }
+
     /// Wakes the partition if it waits for requests, to check something other than the queue.
     pub fn nudge(&self) {
         self.arrived.advance();

@@ -3,7 +3,7 @@
 //! ```text
 //!  a transaction finds no memory --> all partitions meet: one of them moves rows together, or evicts some
 //!          ^                                            |
-//!          +---------------- runs again ----------------+---- none can: it is refused
+//!          +---------------- runs again ----------------+---- none can, or it has run too often: it is refused
 //! ```
 
 use std::sync::Arc;
@@ -28,10 +28,13 @@ impl<P: Program + ?Sized> Shared<P> {
     }
 
     /// Runs a request over these partitions again once another one has given memory back; answers it with `full` if none
-    /// can.
+    /// can, or it has run again often: what it needs may not fit, and go each time for it to have room.
     pub fn request_after_room(self: &Arc<Self>, partitions: &[u32], request: Request<P>, full: Error) {
         let heap_bytes = request.heap_bytes();
-        let Request { program, arguments, ticket, interrupt } = request;
+        let Request { program, arguments, mut ticket, interrupt } = request;
+        if !ticket.take_try() {
+            return ticket.refuse(full);
+        }
         // It is refused with a specific reason, so the ticket must survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let (inner, refusal) = (Arc::clone(&ticket), full.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thermocline_durability::log::Appended;
 use thermocline_machine::ids::{Micros, PartitionId, Sequence};
 use thermocline_machine::{Machine, Step, Wait, caught};
-use thermocline_tables::partition::{Head, Member, Wanted, WantedId, WantedRow};
+use thermocline_tables::partition::{FetchedRow, Head, Member, Wanted, WantedId, WantedRow};
 use thermocline_tables::table::{Charge, Working};
 use thermocline_types::{Error, Result};
 
@@ -421,6 +421,7 @@ impl<P: Program + ?Sized> Worker<P> {
     /// Runs a transaction again whose evicted rows were read.
     fn fetched(&mut self, Fetched { rows, waiting }: Fetched<P>) -> Result<()> {
         let (followers, begun) = (self.followers.fetched(&rows), self.shared.clock.now());
+        let bytes = rows.iter().map(FetchedRow::bytes).sum();
         let back = self.executor.member.as_mut().map_or(Ok(()), |member| member.partition.bring_back_fetched(rows));
         if let Err(error) = back {
             if let Some(member) = &mut self.executor.member {
@@ -429,6 +430,9 @@ impl<P: Program + ?Sized> Worker<P> {
             self.replies.extend(waiting.request.ticket.answer(Err(error)));
             // They may not need the row that could not be brought back.
             return followers.into_iter().try_for_each(|follower| self.one(follower.request, follower.waits));
+        }
+        if let Some(queue) = self.shared.queues.get(usize::from(self.id.0)) {
+            queue.moved_to_tables(bytes);
         }
         self.shared.eviction_holds.add(self.id, begun);
         self.after_rows(waiting)?;
