@@ -986,7 +986,7 @@ fn rows_that_fill_the_memory_are_changed_or_refused() {
     run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)", &[]);
     let (mut changed, mut refused) = (0, 0);
     for (k, percent) in (4..60).step_by(2).enumerate() {
-        let (k, bytes) = (Value::Int(k as i64), limit as usize * percent / 100);
+        let (k, bytes) = ([Value::Int(k as i64)], limit as usize * percent / 100);
         let outcome = |result: Result<StatementResult, Error>| match result {
             Ok(_) => true,
             Err(error) => {
@@ -994,7 +994,7 @@ fn rows_that_fill_the_memory_are_changed_or_refused() {
                 false
             }
         };
-        if !outcome(session.execute("INSERT INTO t VALUES ($1, $2)", &[k.clone(), text(bytes, 1)])) {
+        if !outcome(session.execute("INSERT INTO t VALUES ($1, $2)", &[k[0].clone(), text(bytes, 1)])) {
             refused += 1;
             continue;
         }
@@ -1002,11 +1002,11 @@ fn rows_that_fill_the_memory_are_changed_or_refused() {
         for other in 0..100 {
             run(&mut session, "UPDATE small SET v = v WHERE k = $1", &[Value::Int(other)]);
         }
-        let longer = outcome(session.execute("UPDATE t SET v = v || 'x' WHERE k = $1", &[k.clone()]));
+        let longer = outcome(session.execute("UPDATE t SET v = v || 'x' WHERE k = $1", &k));
         (changed, refused) = (changed + usize::from(longer), refused + usize::from(!longer));
-        let length = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &[k.clone()]);
+        let length = run(&mut session, "SELECT length(v) FROM t WHERE k = $1", &k);
         assert_eq!(int(&length), (bytes + usize::from(longer)) as i64, "{percent} %");
-        run(&mut session, "DELETE FROM t WHERE k = $1", &[k]);
+        run(&mut session, "DELETE FROM t WHERE k = $1", &k);
     }
     assert!(changed > 2 && refused > 2, "{changed} and {refused}");
 }
