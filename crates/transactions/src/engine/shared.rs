@@ -163,7 +163,7 @@ impl<P: Program + ?Sized> Shared<P> {
             let bytes = size_of::<Locks<Entrant<P::Outcome>>>() + entrant.heap_bytes;
             if own {
                 entrant.charge.settle(bytes);
-            } else if entrant.charge.resize_exactly(bytes).is_err() {
+            } else if queue.budget().check_queued(bytes).is_err() || entrant.charge.resize_exactly(bytes).is_err() {
                 return false;
             }
         }

@@ -24,6 +24,9 @@ pub const LANGUAGES: &str = "THERMOCLINE_KILL_LANGUAGES";
 pub const LOAD: &str = "THERMOCLINE_KILL_LOAD";
 pub const EARLY: &str = "THERMOCLINE_KILL_EARLY";
 
+/// Bytes of memory for whole tables as results.
+pub const MEMORY_TO_COMPARE: u64 = 4 << 30;
+
 pub fn registrations(languages: Languages) -> Vec<Registration> {
     let mut registrations = ycsb::registrations(languages.ycsb).unwrap();
     registrations.extend(tpcc::registrations(languages.tpcc).unwrap());
@@ -49,8 +52,16 @@ fn settings_that_lose(languages: Languages) -> Settings {
     Settings { log, ..settings(languages) }
 }
 
-pub fn open(directory: &Path, languages: Languages, progress: &mut dyn FnMut(&Progress)) -> Result<RowEngine> {
-    RowEngine::open_with_progress(Arc::new(RealDisk::open(directory)?), settings(languages), progress)
+/// Recovers a database within its limit, and has the limit raised then, so that whole tables can be results.
+pub fn open_to_compare(
+    directory: &Path,
+    languages: Languages,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<RowEngine> {
+    let disk = Arc::new(RealDisk::open(directory)?);
+    let database = RowEngine::open_with_progress(disk, settings(languages), progress)?;
+    database.set_memory_bytes_max(MEMORY_TO_COMPARE);
+    Ok(database)
 }
 
 /// Makes the tables of both workloads, and fills them.

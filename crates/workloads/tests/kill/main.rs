@@ -147,7 +147,7 @@ impl Run {
         let path = trial.directory.path();
         let begin = Instant::now();
         let mut progress = Progress::default();
-        let database = child::open(path, trial.languages, &mut |now| progress = *now);
+        let database = child::open_to_compare(path, trial.languages, &mut |now| progress = *now);
         let database = database.map_err(|error| vec![error.to_string()])?;
         trial.recovery = begin.elapsed();
         self.tally.recovered(path, &progress, &sent);
@@ -166,7 +166,8 @@ impl Run {
         if self.random.one_in(4) {
             // Opening it again must give the same state.
             database.close().map_err(|error| vec![error.to_string()])?;
-            let again = child::open(path, trial.languages, &mut |_| {}).map_err(|error| vec![error.to_string()])?;
+            let again =
+                child::open_to_compare(path, trial.languages, &mut |_| {}).map_err(|error| vec![error.to_string()])?;
             if Known::read(&mut again.session()) != *before {
                 return Err(vec!["the second recovery gives another state than the first".to_owned()]);
             }

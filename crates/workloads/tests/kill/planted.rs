@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use thermocline_transactions::database::{RowEngine, RowSession};
+use thermocline_transactions::database::{RowEngine, RowSession, Settings};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::types::Value;
 use thermocline_workloads::oltp::Language;
 use thermocline_workloads::tpcc::Transaction;
 use thermocline_workloads::ycsb;
 
-use super::child::settings;
+use super::child::{MEMORY_TO_COMPARE, settings};
 use super::clients::{CLIENTS, Languages, Workload, calls, told};
 use super::known::{Known, Loaded};
 use super::sent::{Fate, Sent};
@@ -24,7 +24,7 @@ struct Ran {
 
 pub fn in_memory(languages: Languages) -> RowEngine {
     let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-    RowEngine::open(disk, settings(languages)).unwrap()
+    RowEngine::open(disk, Settings { memory_bytes_max: MEMORY_TO_COMPARE, ..settings(languages) }).unwrap()
 }
 
 impl Ran {
