@@ -3,13 +3,11 @@ use std::time::Duration;
 
 use thermocline_tables::table::{Budget, Full, Taken, Working};
 
-use crate::engine::{Handle, Program};
+use crate::engine::{Handle, Program, ROOM_TRIES};
 
 /// Longest wait for partitions that are asked for memory, which others may hold.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
-/// Number of times that a request outside of partitions has rows evicted before it is refused.
-const ROOM_TRIES: usize = 64;
-/// Those of them in which no partition that was asked has evicted any in time, though others have.
+/// Those of the [tries](ROOM_TRIES) in which no partition that was asked has evicted any in time, though others have.
 const VAIN_TRIES: usize = 4;
 
 /// Memory for requests outside of partitions, such as parsing, for which rows are evicted where there is none.
@@ -25,7 +23,7 @@ impl Room<'_> {
     /// # Errors
     /// If the request is larger than a holder's share, or there is no memory for it and no row can be evicted.
     pub fn take<T>(&mut self, mut take: impl FnMut() -> Result<T, Full>) -> Result<T, Full> {
-        let (mut tries, mut vain) = (0, 0);
+        let (mut tries, mut vain) = (0_u8, 0);
         loop {
             let evictions = self.budget.evictions();
             let refused = match take() {

@@ -48,8 +48,8 @@ pub struct Ticket<O> {
     tries: u8,
 }
 
-/// Number of times that a request runs again once there is memory.
-const TRIES_MAX: u8 = 64;
+/// Number of times that a request has rows evicted, to run again once there is memory, before it is refused.
+pub const ROOM_TRIES: u8 = 64;
 
 /// A result and its mailbox.
 pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
@@ -57,7 +57,7 @@ pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 impl<O: HeapSize> Ticket<O> {
     /// A ticket for this mailbox.
     pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
-        Self { mailbox: Some(mailbox), tag, tries: TRIES_MAX }
+        Self { mailbox: Some(mailbox), tag, tries: ROOM_TRIES }
     }
 
     /// Whether the request may run again once there is memory; counts it.

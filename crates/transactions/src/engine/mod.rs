@@ -56,6 +56,7 @@ pub use handle::Handle;
 pub(crate) use handle::{Made, built_for};
 pub use holds::HoldTimes;
 pub use interactive::{Begin, Interactive};
+pub(crate) use mailbox::ROOM_TRIES;
 pub use mailbox::{Mailbox, Reply, Ticket};
 pub use program::{Journal, NoJournal, Program};
 pub use rendezvous::Rendezvous;

@@ -55,13 +55,12 @@ impl<T: HeapSize> State<T> {
             // The first step is for requests that free memory, and is not asked for.
             let asks = !own && charge > CHARGE_BYTES;
             let more = charge - self.charged;
-            // One request may be larger than what is left to many.
-            let checked = if self.charged > CHARGE_BYTES {
-                budget.check_queued(more)
-            } else {
-                budget.check_working(Working::Queues, more)
+            let check = |budget: &Budget| match self.charged > CHARGE_BYTES {
+                true => budget.check_queued(more),
+                // One request may be larger than what is left to many.
+                false => budget.check_working(Working::Queues, more),
             };
-            if asks && checked.is_err() {
+            if asks && check(budget).is_err() {
                 return Some(item);
             }
             budget.resize_working(Working::Queues, self.charged, charge);

@@ -25,31 +25,18 @@ const IN_FLIGHT: usize = 64;
 struct Size {
     transactions: u64,
     memory_bytes: u64,
-    /// Of TPC-C, whose keys stay in memory: a million transactions insert five million rows.
-    tpcc_memory_bytes: u64,
     ycsb_rows: u64,
     customers: u32,
 }
 
 impl Size {
-    fn chosen() -> Self {
+    /// The size for the number of transactions, with this memory for many of them.
+    fn chosen(memory_bytes: u64) -> Self {
         let transactions = std::env::var("THERMOCLINE_STATE_TRANSACTIONS");
         let transactions = transactions.map_or(2000, |text| text.parse().unwrap());
         match transactions < 100_000 {
-            true => Self {
-                transactions,
-                memory_bytes: 8 << 20,
-                tpcc_memory_bytes: 8 << 20,
-                ycsb_rows: 16_000,
-                customers: 100,
-            },
-            false => Self {
-                transactions,
-                memory_bytes: 64 << 20,
-                tpcc_memory_bytes: 256 << 20,
-                ycsb_rows: 128_000,
-                customers: 1000,
-            },
+            true => Self { transactions, memory_bytes: 8 << 20, ycsb_rows: 16_000, customers: 100 },
+            false => Self { transactions, memory_bytes, ycsb_rows: 128_000, customers: 1000 },
         }
     }
 }
@@ -137,14 +124,10 @@ fn ways() -> impl Iterator<Item = BlockStoreSettings> {
     })
 }
 
-/// Runs with `first` in this memory, then replays the log in every way.
-fn compare(
-    (size, memory_bytes): (Size, u64),
-    registrations: impl Fn() -> Vec<Registration>,
-    first: impl FnOnce(&RowEngine),
-) {
+/// Runs with `first`, then replays the log in every way.
+fn compare(size: Size, registrations: impl Fn() -> Vec<Registration>, first: impl FnOnce(&RowEngine)) {
     let directory = tempfile::tempdir().unwrap();
-    let database = open(directory.path(), memory_bytes, Some(BlockStoreSettings::default()), registrations());
+    let database = open(directory.path(), size.memory_bytes, Some(BlockStoreSettings::default()), registrations());
     first(&database);
     let (hashes, (evicted, returned)) = (database.state_hashes().unwrap(), moves(&database));
     println!("{} transactions: {evicted} rows evicted, {returned} came back", size.transactions);
@@ -153,7 +136,7 @@ fn compare(
     for way in std::iter::once(None).chain(ways().map(Some)) {
         let copied = tempfile::tempdir().unwrap();
         copy(directory.path(), copied.path());
-        let memory = if way.is_some() { memory_bytes } else { 16 << 30 };
+        let memory = if way.is_some() { size.memory_bytes } else { 16 << 30 };
         let replayed = open(copied.path(), memory, way, registrations());
         assert!(replayed.read_only().is_none(), "{way:?}: {:?}", replayed.read_only());
         let (evicted, returned) = moves(&replayed);
@@ -165,9 +148,9 @@ fn compare(
 
 #[test]
 fn states_of_ycsb_do_not_depend_on_eviction() {
-    let size = Size::chosen();
+    let size = Size::chosen(64 << 20);
     let registrations = || ycsb::registrations(Language::Rust).unwrap();
-    compare((size, size.memory_bytes), registrations, |database| {
+    compare(size, registrations, |database| {
         ycsb::define(&mut database.session(), FIELD_BYTES, Language::Rust).unwrap();
         ycsb::load(database, size.ycsb_rows, FIELD_BYTES, 2).unwrap();
         let (rows, skew) = ((size.ycsb_rows, FIELD_BYTES), Skew { exponent: 0.9, scrambled: true });
@@ -180,10 +163,11 @@ fn states_of_ycsb_do_not_depend_on_eviction() {
 
 #[test]
 fn states_of_tpcc_do_not_depend_on_eviction() {
-    let size = Size::chosen();
+    // Keys stay in memory, and a million transactions insert five million rows.
+    let size = Size::chosen(256 << 20);
     let scale = Scale { warehouses: 2, items: 10_000, customers: size.customers };
     compare(
-        (size, size.tpcc_memory_bytes),
+        size,
         || tpcc::registrations(Language::Rust).unwrap(),
         |database| {
             tpcc::define(&mut database.session(), Language::Rust).unwrap();
