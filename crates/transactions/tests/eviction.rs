@@ -308,6 +308,33 @@ fn others_run_while_rows_are_read_in(partitions: u16, most: usize) {
     assert!((300..=most).contains(&reads), "{reads}");
     let statistics = session.statistics().unwrap();
     assert!(statistics.partitions.iter().all(|partition| partition.waits.blocking_total == 0), "{statistics:?}");
+    assert_eq!(waiting(&mut session), 0, "{statistics:?}");
+}
+
+/// Transactions that wait for rows, of all partitions.
+fn waiting(session: &mut RowSession) -> u64 {
+    let partitions = session.statistics().unwrap().partitions;
+    partitions.iter().map(|partition| partition.waits.waits_total - partition.waits.waited_total).sum()
+}
+
+/// Also of transactions that need rows of one of their partitions.
+#[test]
+fn waits_that_are_over_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let eviction = Some(BlockStoreSettings { fetching: Some(Fetching::Asynchronous), ..Default::default() });
+    let settings = Settings { eviction, ..settings(LIMIT / 2) };
+    let database = RowEngine::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
+    let mut session = database.session();
+    fill(&mut session, "t", 30_000);
+    for k in 0..400 {
+        // The second was evicted, and the first is there.
+        let keys = [Value::Int(29_999), Value::Int(k)];
+        let sum = run(&mut session, "SELECT sum(length(v)) FROM t WHERE k = $1 OR k = $2", &keys);
+        assert_eq!(int(&sum), 2000);
+        assert_eq!(waiting(&mut session), 0, "{:?}", session.statistics().unwrap());
+    }
+    let partitions = session.statistics().unwrap().partitions;
+    assert!(partitions.iter().all(|partition| partition.waits.waits_total > 0), "{partitions:?}");
 }
 
 /// A row that several statements need is one row to be read: they may look for as many as a single statement.

@@ -186,7 +186,7 @@ impl Partition {
 
     /// The evicted rows that transactions have needed since the last call, of which up to 1024, and up to about 4 MiB
     /// or a 64th of the memory limit, are to be [fetched](WantedRow::fetch) and [brought
-    /// back](Partition::bring_back_fetched) first.
+    /// back](Partition::bring_back_fetched) first. With such rows it begins a wait, which [`Partition::end_waits`] ends.
     ///
     /// # Errors
     /// If a block does not exist.
@@ -198,8 +198,9 @@ impl Partition {
             // Those that are needed first come first.
             ids.extend(table.take_wanted().into_iter().map(|row| (id, row)).filter(|wanted| seen.insert(*wanted)));
         }
-        self.waits.waits_total += 1;
-        self.some_wanted(&ids)
+        let wanted = self.some_wanted(&ids)?;
+        self.waits.waits_total += u64::from(!wanted.rows.is_empty());
+        Ok(wanted)
     }
 
     /// The next ones of rows that were [left](Wanted::rest) for later, after the earlier ones came back, which are the
@@ -209,9 +210,10 @@ impl Partition {
     /// As of [`Partition::wanted`].
     pub fn wanted_next(&mut self, rest: &[WantedId]) -> Result<Wanted> {
         self.unpin_for_now();
+        let wanted = self.some_wanted(rest)?;
         // It is one wait of the transaction.
-        self.waits.waited_total = self.waits.waited_total.saturating_sub(1);
-        self.some_wanted(rest)
+        self.waits.waited_total = self.waits.waited_total.saturating_sub((!wanted.rows.is_empty()).into());
+        Ok(wanted)
     }
 
     fn some_wanted(&mut self, ids: &[WantedId]) -> Result<Wanted> {
@@ -240,13 +242,17 @@ impl Partition {
         Ok(wanted)
     }
 
+    /// Notes that transactions wait for rows no longer.
+    pub const fn end_waits(&mut self, transactions: usize) {
+        self.waits.waited_total += transactions as u64;
+    }
+
     /// Brings back rows that were read, unless they are back already, evicting others where memory is full. They stay
     /// until [`Partition::unpin`].
     ///
     /// # Errors
     /// If a row could not be read, or has no room in memory although nothing else can be evicted.
     pub fn bring_back_fetched(&mut self, rows: Vec<FetchedRow>) -> Result<()> {
-        self.waits.waited_total += 1;
         for FetchedRow { table, id, place, read } in rows {
             // It may be back, or have gone to another block since, or its table may be gone.
             if self.evicted(table, id)?.is_none_or(|(.., here)| here != place) {

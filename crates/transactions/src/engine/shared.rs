@@ -293,6 +293,10 @@ impl<P: Program + ?Sized> Shared<P> {
         let (shared, clock, over) = (Arc::downgrade(self), self.clock.clone(), partitions.to_vec());
         let (waits_max, holds) = (self.waits_max, Arc::clone(&self.eviction_holds));
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
+            for member in members.iter_mut() {
+                let has_waited = fetched.iter().any(|(id, rows)| *id == member.partition.id() && !rows.is_empty());
+                member.partition.end_waits(has_waited.into());
+            }
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }

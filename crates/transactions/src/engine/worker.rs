@@ -422,7 +422,10 @@ impl<P: Program + ?Sized> Worker<P> {
     fn fetched(&mut self, Fetched { rows, waiting }: Fetched<P>) -> Result<()> {
         let (followers, begun) = (self.followers.fetched(&rows), self.shared.clock.now());
         let bytes = rows.iter().map(FetchedRow::bytes).sum();
-        let back = self.executor.member.as_mut().map_or(Ok(()), |member| member.partition.bring_back_fetched(rows));
+        let back = self.executor.member.as_mut().map_or(Ok(()), |member| {
+            member.partition.end_waits(followers.len() + usize::from(!rows.is_empty()));
+            member.partition.bring_back_fetched(rows)
+        });
         if let Err(error) = back {
             if let Some(member) = &mut self.executor.member {
                 member.partition.unpin();
