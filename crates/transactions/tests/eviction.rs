@@ -18,7 +18,9 @@ use thermocline_transactions::partition::WaitStatistics;
 use thermocline_transactions::table::BlockStatistics;
 use thermocline_transactions::types::{Value, ValueRef};
 
-use crate::evicting::{LIMIT, block_bytes, int, open, open_on, run, settings, text};
+use crate::evicting::{
+    LIMIT, block_bytes, create_groups, fill_groups, int, open, open_on, run, settings, text, wait_for_memory,
+};
 use crate::hooked::{Hooked, Operation};
 
 #[path = "common/evicting.rs"]
@@ -31,28 +33,6 @@ fn fill(session: &mut RowSession, table: &str, rows: i64) {
     run(session, &format!("CREATE TABLE {table} (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)"), &[]);
     for k in 0..rows {
         run(session, &format!("INSERT INTO {table} VALUES ($1, $2)"), &[Value::Int(k), text(1000, k)]);
-    }
-}
-
-/// Makes a table `t` of rows of 1 KB in groups.
-fn fill_groups(session: &mut RowSession, rows: i64, group: impl Fn(i64) -> i64) {
-    create_groups(session);
-    for k in 0..rows {
-        run(session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(group(k)), text(1000, k)]);
-    }
-}
-
-fn create_groups(session: &mut RowSession) {
-    let columns = "k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL";
-    run(session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
-}
-
-/// Waits until partitions that have nothing else to do have freed memory down to this.
-fn wait_for_memory(database: &RowEngine, most: u64) {
-    let start = Instant::now();
-    while database.memory().table_bytes > most {
-        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", database.memory());
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

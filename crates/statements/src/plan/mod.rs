@@ -26,7 +26,7 @@ pub(crate) use join::{Joined, plan_joins};
 pub(crate) use needs::{Needs, note_needs};
 pub(crate) use participants::{PartitionKey, Routing};
 pub(crate) use point::Points;
-pub(crate) use walk::{Loop, all_hold, find_rows, walk};
+pub(crate) use walk::{Loop, all_hold, find_rows, find_rows_by_block, walk};
 
 /// One table of a nested loop.
 ///

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use thermocline_tables::partition::Partition;
 use thermocline_tables::schema::IndexKind;
-use thermocline_tables::table::{Blocks, EvictedRows, Keys, LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
+use thermocline_tables::table::{Blocks, EvictedRows, Keys, LOOK_UPS_AHEAD, OfLookUps, Row, Table, TupleId};
 use thermocline_types::Result;
 
 use super::access::Access;
@@ -19,8 +19,7 @@ use crate::expression::{Expr, Frame, Source, TABLES_MAX};
 pub(crate) struct Loop<'a> {
     steps: &'a [Step],
     tables: [Option<&'a Table>; TABLES_MAX],
-    /// Blocks of evicted rows, if there are any.
-    blocks: Option<&'a dyn Blocks>,
+    partition: &'a Partition,
 }
 
 impl<'a> Loop<'a> {
@@ -29,7 +28,7 @@ impl<'a> Loop<'a> {
         for (place, step) in tables.iter_mut().zip(steps) {
             *place = Some(partition.table(step.table.id)?);
         }
-        Ok(Self { steps, tables, blocks: partition.blocks() })
+        Ok(Self { steps, tables, partition })
     }
 
     fn step(&self, depth: usize) -> Option<(&'a Step, &'a Table)> {
@@ -99,9 +98,56 @@ pub(crate) fn find_rows<'a>(
     find_joined(0, &all, frame, &mut |id, _, frame| each(id, frame))
 }
 
+/// Calls `each` for the matching rows of a single step: [`find_rows`], but a scan gives evicted rows after the others,
+/// block by block. Conditions must not be volatile. After an error, which may be that of another row, nothing but
+/// [`find_rows`] tells the error that is the same wherever rows are.
+pub(crate) fn find_rows_by_block<'a>(
+    step: &'a Step,
+    partition: &'a Partition,
+    frame: &mut Frame<'a>,
+    each: &mut dyn FnMut(TupleId, &Frame<'_>) -> Result<bool>,
+) -> Result<()> {
+    let table = partition.table(step.table.id)?;
+    let (environment, blocks) = (frame.environment, partition.blocks());
+    let is_put_off = |id: &TupleId| is_read_in_place(table, blocks, *id) && !step.is_answered_by_key(table, *id);
+    let mut visit = |id, row: Row<'_>, frame: &Frame<'a>| {
+        let mut frame: Frame<'_> = *frame;
+        frame.set(step.slot, Source::Row(row));
+        if all_hold(&step.on, &frame)? { each(id, &frame).map(drop) } else { Ok(()) }
+    };
+    for id in table.scan() {
+        if is_put_off(&id) {
+            continue;
+        }
+        environment.spend(1)?;
+        if step.is_answered_by_key(table, id) {
+            let mut image = Vec::new();
+            visit(id, step.needs.write(table, &[], &mut image)?, frame)?;
+        } else if let Some(row) = environment.present(table.row(id))? {
+            visit(id, row, frame)?;
+        }
+    }
+    let evicted = table.scan().filter(is_put_off);
+    let read = table.read_evicted(evicted, blocks, &|| environment.check(), &mut |id, row| {
+        environment.spend(1)?;
+        visit(id, row, frame)
+    })?;
+    partition.note_read_in_place(read);
+    Ok(())
+}
+
 /// Evicted rows of a table from which on a scan reads them where they are instead of bringing them back. It holds its
 /// partition for longer then than if it waited elsewhere, but needs no memory for them.
 const IN_PLACE_ROWS_MIN: usize = 64;
+/// Bytes of an evicted row from which on a scan reads it where it is, however few there are.
+const IN_PLACE_BYTES_MIN: usize = 64 << 10;
+
+/// Whether a scan reads a row from its block, and leaves it there.
+#[inline]
+fn is_read_in_place(table: &Table, blocks: Option<&dyn Blocks>, id: TupleId) -> bool {
+    let Some((place, blocks)) = table.block_place(id).zip(blocks) else { return false };
+    table.evicted_rows() >= IN_PLACE_ROWS_MIN || blocks.read_bytes(place.block, false) >= IN_PLACE_BYTES_MIN
+}
 
 /// A row and the key by which an index has found it; the key is empty if the step does not take columns from it.
 type Found<'k> = (TupleId, &'k [u8]);
@@ -110,8 +156,9 @@ type Found<'k> = (TupleId, &'k [u8]);
 fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Each<'_>) -> Result<bool> {
     let Some((step, table)) = all.step(depth) else { return Ok(true) };
     let next = all.step(depth + 1).and_then(|(step, table)| Next::of(step, table));
-    let is_scan = matches!(step.access, Access::Scan) && table.evicted_rows() >= IN_PLACE_ROWS_MIN;
-    let mut in_place = all.blocks.filter(|_| is_scan).map(|blocks| EvictedRows::new(table, blocks));
+    let is_scan = matches!(step.access, Access::Scan) && table.evicted_rows() > 0;
+    let blocks = all.partition.blocks();
+    let mut in_place = blocks.filter(|_| is_scan).map(|blocks| EvictedRows::new(table, blocks));
     let is_covered = step.needs != Needs::Row && table.evicted_rows() > 0;
     let mut image = Vec::new();
     let mut visit = |(id, key): Found<'_>, frame: &mut Frame<'a>| -> Result<bool> {
@@ -121,7 +168,7 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
             frame.set(step.slot, Source::Row(step.needs.write(table, key, &mut image)?));
             return if all_hold(&step.on, &frame)? { each(id, all, &mut frame) } else { Ok(true) };
         }
-        if let Some(evicted) = in_place.as_mut().filter(|_| table.block_place(id).is_some()) {
+        if let Some(evicted) = in_place.as_mut().filter(|_| is_read_in_place(table, blocks, id)) {
             let mut go_on = true;
             evicted.visit(id, &mut |row| {
                 let mut frame: Frame<'_> = *frame;
@@ -166,7 +213,11 @@ fn find_joined<'a>(depth: usize, all: &Loop<'a>, frame: &mut Frame<'a>, each: Ea
         }
     };
     match &step.access {
-        Access::Scan => visit_all(&mut table.scan().map(|id| (id, [].as_slice())), frame),
+        Access::Scan => {
+            let go_on = visit_all(&mut table.scan().map(|id| (id, [].as_slice())), frame);
+            all.partition.note_read_in_place(in_place.map_or(0, |evicted| evicted.read_bytes()));
+            go_on
+        }
         Access::Key { index, parts, unique, .. } => {
             let mut key = frame.environment.buffer();
             if !push_parts(&mut key, parts, frame)? {

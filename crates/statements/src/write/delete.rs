@@ -5,12 +5,12 @@ use thermocline_tables::partition::Scope;
 use thermocline_types::{Error, Result, Value};
 
 use super::shares::for_each_share;
-use super::update::{changes_unread, matching, one_step};
+use super::update::{Unread, matching, one_step, unread_by_key};
 use super::{Returning, bind_returning};
 use crate::bind::Binder;
 use crate::expression::{Environment, Expr, Source};
 use crate::heap_size::heap_size;
-use crate::plan::{Routing, Step, Work, explain_steps};
+use crate::plan::{Access, Needs, Routing, Step, Work, explain_steps};
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
@@ -24,6 +24,8 @@ pub(crate) struct Delete {
     is_apart: bool,
     /// Whether it needs no more of its rows than their keys, so that evicted ones need not be read.
     is_blind: bool,
+    /// Whether it scans for rows, and needs no more of those that it has read than their keys.
+    takes_scanned: bool,
 }
 
 heap_size! { Delete: step routing returning; }
@@ -46,7 +48,12 @@ impl Delete {
         let is_apart = returning.outputs.is_empty() && !condition.as_ref().is_some_and(Expr::is_volatile);
         let (mut step, routing) = one_step(joined, condition)?;
         let is_blind = returning.outputs.is_empty() && step.take_keys().is_some();
-        Ok((Self { step, routing, returning, is_apart, is_blind }, columns))
+        let takes_scanned = returning.outputs.is_empty() && matches!(step.access, Access::Scan);
+        if takes_scanned {
+            // Their keys, even without a condition.
+            step.needs = Needs::Row;
+        }
+        Ok((Self { step, routing, returning, is_apart, is_blind, takes_scanned }, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -71,8 +78,11 @@ impl Delete {
             outcome,
             |partition, transaction, environment, mut outcome| {
                 let mut memory = environment.structure("rows to delete");
-                let is_unread = self.is_blind && changes_unread(&self.step, partition)?;
-                let found = matching(&self.step, partition, environment, parameters, &mut memory, is_unread)?;
+                let unread = match self.takes_scanned && partition.deletes_by_keys(partition.table(table)?) {
+                    true => Unread::Scanned,
+                    false => unread_by_key(self.is_blind, &self.step, partition)?,
+                };
+                let found = matching(&self.step, partition, environment, parameters, &mut memory, unread)?;
                 for (number, id) in found.ids.into_iter().enumerate() {
                     environment.check_at(number)?;
                     environment.next_row();

@@ -14,7 +14,10 @@ use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, 
 use crate::bind::Binder;
 use crate::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::heap_size::heap_size;
-use crate::plan::{Access, Routing, Step, Work, all_hold, conjuncts, explain_steps, find_rows, note_needs, plan_joins};
+use crate::plan::{
+    Access, Routing, Step, Work, all_hold, conjuncts, explain_steps, find_rows, find_rows_by_block, note_needs,
+    plan_joins,
+};
 use crate::rows::{Outcome, OutputColumn};
 use crate::select::bind_table;
 
@@ -130,7 +133,7 @@ impl Update {
         parameters: &[Value],
         mut outcome: Option<&mut Outcome>,
     ) -> Result<()> {
-        let is_unread = self.is_blind && changes_unread(&self.step, partition)?;
+        let unread = unread_by_key(self.is_blind, &self.step, partition)?;
         if let Some(outcome) = &mut outcome
             && self.in_place
             && self.step.is_point()
@@ -138,12 +141,12 @@ impl Update {
             let frame = Frame::new(parameters, environment);
             let table = partition.table(self.step.table.id)?;
             let Some(id) = self.step.find_point(table, &frame)? else { return Ok(()) };
-            if !is_unread || table.block_place(id).is_none() {
+            if unread == Unread::Nothing || table.block_place(id).is_none() {
                 return self.change_in_place(partition, transaction, environment, parameters, id, outcome);
             }
         }
         let mut memory = environment.structure("rows to change");
-        let found = matching(&self.step, partition, environment, parameters, &mut memory, is_unread)?;
+        let found = matching(&self.step, partition, environment, parameters, &mut memory, unread)?;
         environment.next_row();
         if found.ids.is_empty() {
             // Values that cannot be computed fail for rows alone, so that it does not matter in which way these are found.
@@ -315,10 +318,24 @@ pub(super) fn one_step(
     Ok((step, routing))
 }
 
-/// Whether the partition lets evicted rows of a step change unread, and has any.
-pub(super) fn changes_unread(step: &Step, partition: &Partition) -> Result<bool> {
+/// Evicted rows that a statement changes without having them back, where the partition lets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    Nothing,
+    /// Those whose key the index has given, if that is all that is needed.
+    Keyed,
+    /// Those that a scan has read where they are, because their keys are all that is needed any more.
+    Scanned,
+}
+
+/// [`Unread::Keyed`] if a statement allows that and the partition lets evicted rows of its step change unread.
+pub(super) fn unread_by_key(is_blind: bool, step: &Step, partition: &Partition) -> Result<Unread> {
+    if !is_blind {
+        return Ok(Unread::Nothing);
+    }
     let table = partition.table(step.table.id)?;
-    Ok(table.evicted_rows() > 0 && partition.changes_unread(table))
+    let is_unread = table.evicted_rows() > 0 && partition.changes_unread(table);
+    Ok(if is_unread { Unread::Keyed } else { Unread::Nothing })
 }
 
 /// Rows that a statement is about to change.
@@ -329,49 +346,73 @@ pub(super) struct Found {
     pub unread: BTreeMap<TupleId, Box<[u8]>>,
 }
 
-/// Finds all rows of a step before any of them changes; none if some of them are evicted and have to be read, which
-/// with `is_unread` those of which the key is known have not.
+/// Finds all rows of a step before any of them changes, in the order of a scan; none if some of them are evicted and
+/// have to be read.
 pub(super) fn matching(
     step: &Step,
     partition: &Partition,
     environment: &Environment,
     parameters: &[Value],
     memory: &mut Structure<'_>,
-    is_unread: bool,
+    unread: Unread,
 ) -> Result<Found> {
     let table = partition.table(step.table.id)?;
-    let mut frame = Frame::new(parameters, environment);
-    let Found { mut ids, mut unread } = Found::default();
-    let mut unread_bytes = 0;
-    if matches!(step.access, Access::Scan) && table.evicted_rows() > 0 {
-        environment.seek_all();
-    }
-    find_rows(step, partition, &mut frame, &mut |id, frame| {
-        match frame.sources.get(step.slot) {
-            Some(Source::Row(row)) if is_unread && step.is_answered_by_key(table, id) => {
-                unread_bytes += row.image().len() + UNREAD_BYTES;
+    let is_scan = matches!(step.access, Access::Scan);
+    let mut collect = |by_block: bool| -> Result<Found> {
+        let mut frame = Frame::new(parameters, environment);
+        let (mut found, mut unread_bytes) = (Found::default(), 0);
+        let Found { ids, unread: keys } = &mut found;
+        let mut each = |id, frame: &Frame<'_>| -> Result<bool> {
+            let key_row = match frame.sources.get(step.slot) {
+                Some(Source::Row(row)) if table.block_place(id).is_some() => match unread {
+                    Unread::Keyed if step.is_answered_by_key(table, id) => Some(row.image().into()),
+                    Unread::Scanned => {
+                        let mut image = environment.buffer();
+                        table.write_keys_row(*row, &mut image)?;
+                        let key_row = image.as_slice().into();
+                        environment.keep(image);
+                        Some(key_row)
+                    }
+                    _ => {
+                        // A scan has read it where it is, but it has to be back to be changed.
+                        environment.present(table.row(id))?;
+                        None
+                    }
+                },
+                _ => None,
+            };
+            let is_full = ids.len() == ids.capacity();
+            unread_bytes += key_row.as_ref().map_or(0, |key_row: &Box<[u8]>| key_row.len() + UNREAD_BYTES);
+            if is_full || key_row.is_some() {
+                // The vector doubles.
                 memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes)?;
-                unread.insert(id, row.image().into());
             }
-            _ if table.block_place(id).is_some() => {
-                // A scan has read it where it is, but it has to be back to be changed.
-                environment.present(table.row(id))?;
-            }
-            _ => {}
+            keys.extend(key_row.map(|key_row| (id, key_row)));
+            ids.push(id);
+            Ok(true)
+        };
+        match by_block {
+            true => find_rows_by_block(step, partition, &mut frame, &mut each)?,
+            false => find_rows(step, partition, &mut frame, &mut each).map(drop)?,
         }
-        if ids.len() == ids.capacity() {
-            // The vector doubles.
-            memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes)?;
-        }
-        ids.push(id);
-        Ok(true)
-    })?;
+        Ok(found)
+    };
+    let mut by_block = false;
+    if is_scan && table.evicted_rows() > 0 {
+        environment.seek_all();
+        by_block = !step.on.iter().any(Expr::is_volatile);
+    }
+    let mut found = match collect(by_block) {
+        // It depends on where rows are which of them fails first.
+        Err(Error::User(..)) if by_block => collect(false)?,
+        found => found?,
+    };
     if environment.is_short() {
-        ids.clear();
+        found.ids.clear();
     }
-    if matches!(step.access, Access::Union { .. }) {
+    if is_scan || matches!(step.access, Access::Union { .. }) {
         // In scan order, which determines random values and temporary unique conflicts.
-        ids.sort_unstable();
+        found.ids.sort_unstable();
     }
-    Ok(Found { ids, unread })
+    Ok(found)
 }

@@ -522,6 +522,11 @@ impl Partition {
         self.pre_images.is_empty() && self.readers.is_empty() && table.changes_unread()
     }
 
+    /// Whether evicted rows of a table can be removed with an image of their keys alone: see [`Self::changes_unread`].
+    pub fn deletes_by_keys(&self, table: &Table) -> bool {
+        self.pre_images.is_empty() && self.readers.is_empty() && table.deletes_by_keys()
+    }
+
     /// Gives up the places of rows that a transaction has changed unread, which it keeps now.
     #[cold]
     pub(super) fn release_unread(&mut self, transaction: &Transaction) {

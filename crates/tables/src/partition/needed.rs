@@ -6,14 +6,15 @@
 //!    +----------------------------------------- the next ones --------------------------------------+
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use thermocline_machine::ids::Sequence;
 use thermocline_types::{Error, Result};
 
 use super::{Partition, Transaction};
 use crate::schema::TableId;
-use crate::table::{BlockNumber, BlockPlace, BlockRows, Table, TableBlocks, TupleId};
+use crate::table::{Images, READ_BYTES, Table, TupleId};
 
 /// Rows that are read at once for a transaction: their images are in memory twice.
 const FETCH_ROWS_MAX: usize = 1024;
@@ -21,9 +22,6 @@ const FETCH_ROWS_MAX: usize = 1024;
 const FETCH_BYTES_MAX: usize = 4 << 20;
 /// Divisor of the memory limit for them.
 const FETCH_SHARE: u64 = 64;
-
-/// Bytes that are read at least for a row.
-const READ_BYTES: usize = 4 << 10;
 
 /// Takes a row of a partition, with its image if it is evicted.
 type EachRead<'e> = &'e mut dyn FnMut(&mut Partition, (TableId, TupleId), Option<&[u8]>) -> Result<()>;
@@ -61,26 +59,6 @@ impl NeededRows {
     /// Notes that a transaction cannot go on without any of the rows so far.
     pub const fn require(&mut self) {
         self.required = self.rows.len();
-    }
-}
-
-/// Images of rows that were read from blocks.
-#[derive(Default)]
-struct Images {
-    /// Those of all rows of some blocks.
-    blocks: BTreeMap<BlockNumber, BlockRows>,
-    rows: BTreeMap<BlockPlace, Result<Vec<u8>>>,
-}
-
-impl Images {
-    fn image(&self, place: BlockPlace) -> Result<&[u8]> {
-        if let Some(image) = self.blocks.get(&place.block).and_then(|block| block.image(place.offset)) {
-            return Ok(image);
-        }
-        match self.rows.get(&place) {
-            Some(image) => image.as_deref().map_err(Error::clone),
-            None => Err(Error::internal("an evicted row that was not read")),
-        }
     }
 }
 
@@ -166,35 +144,19 @@ impl Partition {
     fn read_some(&self, rows: &[(TableId, TupleId)]) -> Result<(Images, usize)> {
         let Some(blocks) = self.blocks() else { return Ok((Images::default(), rows.len())) };
         let (mut count, mut size) = (0, (0, 0));
-        let mut of_blocks: BTreeMap<BlockNumber, Vec<(TableId, TupleId, BlockPlace)>> = BTreeMap::new();
+        let mut wanted = Vec::new();
         for (table, id) in rows {
             if self.is_fetch(size) {
                 break;
             }
             count += 1;
-            if let Some(place) = self.table(*table)?.block_place(*id) {
+            let table = self.table(*table)?;
+            if let Some(place) = table.block_place(*id) {
                 size = (size.0 + 1, size.1 + blocks.read_bytes(place.block, false).max(READ_BYTES));
-                of_blocks.entry(place.block).or_default().push((*table, *id, place));
+                wanted.push((table.definition(), *id, place));
             }
         }
-        let is_dense = |rows: usize| rows > 1 && rows * READ_BYTES >= blocks.block_bytes();
-        let whole: Vec<BlockNumber> =
-            of_blocks.iter().filter(|(_, rows)| is_dense(rows.len())).map(|(number, _)| *number).collect();
-        let mut images = Images::default();
-        if !whole.is_empty() {
-            // Where one is damaged, the rows may be readable.
-            let read = blocks.blocks_reader(whole)?().into_iter();
-            let is_whole = |block: &BlockRows| block.damage().is_none();
-            images.blocks = read.filter_map(|(number, block)| Some((number, block.ok().filter(is_whole)?))).collect();
-        }
-        let alone = of_blocks.into_iter().filter(|(number, _)| !images.blocks.contains_key(number));
-        let alone: BTreeMap<BlockPlace, (TableId, TupleId)> =
-            alone.flat_map(|(_, rows)| rows).map(|(table, id, place)| (place, (table, id))).collect();
-        let readers = alone.iter().map(|(place, (table, id))| {
-            TableBlocks::new(self.table(*table)?.definition(), blocks).reader(*place, *id, false)
-        });
-        let read = blocks.read_rows(readers.collect::<Result<_>>()?).into_iter();
-        images.rows = alone.into_keys().zip(read.map(|read| read.map(|read| read.image))).collect();
+        let (images, _) = Images::read(blocks, wanted.into_iter(), Images::default())?;
         Ok((images, count))
     }
 
@@ -244,6 +206,21 @@ impl Partition {
         }
         reads += self.tables_mut().map(Table::count_needed).sum::<u64>();
         self.note_replay_reads(reads);
+    }
+
+    /// Notes that a statement has read so many bytes of blocks where they are: a replay of its transaction would too.
+    pub fn note_read_in_place(&self, bytes: usize) {
+        self.read_in_place.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what the transaction that is about to be committed has read in place, if it `is_logged`: then a replay
+    /// repeats it.
+    #[inline]
+    pub fn count_read_in_place(&mut self, is_logged: bool) {
+        let bytes = std::mem::take(self.read_in_place.get_mut());
+        if bytes > 0 && is_logged {
+            self.note_replay_reads(bytes.div_ceil(READ_BYTES) as u64);
+        }
     }
 
     pub(super) fn note_replay_reads(&mut self, reads: u64) {

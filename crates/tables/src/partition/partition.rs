@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
 use thermocline_machine::Wait;
@@ -59,6 +60,8 @@ pub struct Partition {
     pub(super) forced_bytes: usize,
     /// Number of rows that came back for the transaction.
     pub(super) returned_rows: usize,
+    /// Bytes of blocks that the transaction's statements have read in place.
+    pub(super) read_in_place: AtomicUsize,
     /// Choice of rows to be evicted.
     pub(super) choice: Choice,
     pub(super) waits: WaitStatistics,
@@ -92,6 +95,7 @@ impl Partition {
             has_come_back: false,
             forced_bytes: 0,
             returned_rows: 0,
+            read_in_place: AtomicUsize::new(0),
             choice: Choice::default(),
             waits: WaitStatistics::default(),
             is_relocating: false,
@@ -284,6 +288,7 @@ impl Partition {
     /// partition cannot go on.
     pub fn abort(&mut self, transaction: &mut Transaction) -> Result<()> {
         self.undo_to(transaction, 0)?;
+        *self.read_in_place.get_mut() = 0;
         transaction.undo.clear();
         Ok(())
     }

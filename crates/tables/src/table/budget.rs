@@ -35,7 +35,8 @@ pub struct Budget {
     used: AtomicU64,
     /// Bytes of rows, which are part of `used`.
     rows: AtomicU64,
-    /// Bytes of the largest refused request for which eviction can make room, and has not yet; 0 for none.
+    /// Bytes of working memory with the largest refused request for which eviction can make room, and has not yet; 0
+    /// for none.
     wanted: AtomicU64,
     /// Number of blocks that were evicted.
     evictions: AtomicU64,
@@ -197,7 +198,7 @@ impl Budget {
 
     /// Checks for room for `bytes` more of a table.
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
-        self.check_within(self.limit(), bytes, self.besides_tables())
+        self.check_within(self.limit(), bytes, self.besides_tables(), 0)
     }
 
     /// Bytes of the limit that are not for tables.
@@ -230,19 +231,31 @@ impl Budget {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// Notes a refused request, unless there would be no room for it even if all rows were evicted.
-    fn want(&self, bytes: u64) {
-        let stays = self.used().saturating_sub(self.rows()).saturating_add(self.working_total() + self.reserve() / 4);
-        if self.is_evicting() && stays.saturating_add(bytes) <= self.limit() {
-            self.wanted.fetch_max(bytes, Ordering::Relaxed);
+    /// Notes a refused request, unless there would be no room for it even if all rows were evicted. The transaction
+    /// gives back what it has when it is undone, and needs all of it again: so the note is of the working memory at this
+    /// moment, and of the request, or of `as_much` again if there may be room for that. A transaction runs few times then
+    /// until it has what it needs.
+    fn want(&self, bytes: u64, as_much: u64) {
+        let working = self.working_total();
+        let stays = self.used().saturating_sub(self.rows()).saturating_add(working + self.reserve() / 4);
+        let fits = |bytes: &u64| stays.saturating_add(*bytes) <= self.limit();
+        let wanted = [bytes.max(as_much), bytes].into_iter().find(fits).filter(|_| self.is_evicting());
+        if let Some(bytes) = wanted {
+            self.wanted.fetch_max(working + bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes that eviction has not made room for yet, besides the working memory there is; 0 if it has for all requests
+    /// that were refused.
+    fn wanted_more(&self) -> u64 {
+        let (wanted, working) = (self.wanted.load(Ordering::Relaxed), self.working_total());
+        let total = self.used().saturating_add(wanted.max(working)).saturating_add(self.reserve() / 4);
+        if wanted > 0 && total > self.limit() { wanted.saturating_sub(working) } else { 0 }
     }
 
     /// Whether eviction has not made room yet for a request that was refused.
     pub fn lacks_wanted(&self) -> bool {
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        let used = self.used().saturating_add(self.working_total()).saturating_add(self.reserve() / 4);
-        wanted > 0 && used.saturating_add(wanted) > self.limit()
+        self.wanted_more() > 0
     }
 
     /// Forgets refused requests: there is room for them, or no row can go.
@@ -267,9 +280,7 @@ impl Budget {
     /// tables grow by, a quarter at most, or what a refused request wants; 0 if it is free.
     pub fn pressure(&self) -> u64 {
         let limit = self.limit();
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        let wanted = if wanted > 0 && self.lacks_wanted() { wanted } else { 0 };
-        let free = free_of(limit).max(wanted);
+        let free = free_of(limit).max(self.wanted_more());
         let besides = self.besides_tables().saturating_add(free);
         self.used().saturating_add(besides).saturating_sub(limit)
     }
@@ -279,7 +290,8 @@ impl Budget {
         if bytes == 0 || self.working(kind).saturating_add(bytes as u64) <= self.floor(kind) {
             return Ok(());
         }
-        self.check_within(self.working_limit(), bytes, self.working_total())
+        let as_much = if kind == Working::Undo { self.working(kind) } else { 0 };
+        self.check_within(self.working_limit(), bytes, self.working_total(), as_much)
     }
 
     /// Checks for room for `bytes` more of requests that wait: besides that of [`Budget::check_working`], half of the
@@ -315,10 +327,12 @@ impl Budget {
         self.limit().max(self.used().saturating_add(self.reserve()))
     }
 
-    fn check_within(&self, limit: u64, bytes: usize, besides: u64) -> Result<(), Full> {
+    /// Checks for room for `bytes` more below a limit `besides` other memory. A refused request is likely to want
+    /// `as_much` [again](Self::want).
+    fn check_within(&self, limit: u64, bytes: usize, besides: u64, as_much: u64) -> Result<(), Full> {
         let used = self.used().saturating_add(besides);
         if used.saturating_add(bytes as u64) > limit && self.is_strict.load(Ordering::Relaxed) {
-            self.want(bytes as u64);
+            self.want(bytes as u64, as_much);
             return Err(self.full(bytes));
         }
         Ok(())
@@ -363,7 +377,7 @@ impl Budget {
         if let Some(counter) = self.working.get(kind as usize) {
             resize(counter, more, 0);
         }
-        self.want(bytes);
+        self.want(bytes, held as u64);
         Err(self.full(more))
     }
 
@@ -577,5 +591,22 @@ mod tests {
         budget.forget_wanted();
         budget.resize_working(Working::Queries, 12 << 20, 0);
         assert_eq!(budget.pressure(), 0);
+    }
+
+    #[test]
+    fn a_refused_transaction_has_room_for_all_that_it_had() {
+        let budget = Budget::new(64 << 20);
+        budget.set_limit(64 << 20, 4 << 20);
+        budget.set_evicting();
+        budget.resize_rows(0, 50 << 20);
+        budget.resize_working(Working::Undo, 0, 12 << 20);
+        budget.check_working(Working::Undo, 4 << 20).unwrap_err();
+        // It is undone.
+        budget.resize_working(Working::Undo, 12 << 20, 0);
+        budget.resize_rows(8 << 20, 0);
+        assert!(budget.lacks_wanted(), "as much again as it had");
+        budget.resize_rows(4 << 20, 0);
+        assert!(!budget.lacks_wanted());
+        budget.check_working(Working::Undo, 24 << 20).unwrap();
     }
 }

@@ -350,8 +350,10 @@ pub(crate) fn log_effects(members: &[Member], batch: &mut Batch) -> Result<()> {
 
 /// Keeps the transaction's changes in all its partitions.
 pub(crate) fn commit(members: &mut [Member]) {
+    let is_logged = members.iter().any(|member| !member.transaction.is_read_only());
     for member in members {
         let (partition, transaction) = member.split();
+        partition.count_read_in_place(is_logged);
         partition.commit(transaction);
     }
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use thermocline_transactions::blocks::BlockStoreSettings;
 use thermocline_transactions::database::{RowEngine, RowSession, Settings, StatementResult};
@@ -50,4 +51,26 @@ pub fn text(length: usize, fill: i64) -> Value {
 pub fn block_bytes(disk: &SimulatedDisk) -> u64 {
     let names = disk.list().unwrap();
     names.iter().filter(|name| name.starts_with("blocks-")).map(|name| disk.open(name).unwrap().length().unwrap()).sum()
+}
+
+/// Makes a table `t` of rows of 1 KB in groups.
+pub fn fill_groups(session: &mut RowSession, rows: i64, group: impl Fn(i64) -> i64) {
+    create_groups(session);
+    for k in 0..rows {
+        run(session, "INSERT INTO t VALUES ($1, $2, $3)", &[Value::Int(k), Value::Int(group(k)), text(1000, k)]);
+    }
+}
+
+pub fn create_groups(session: &mut RowSession) {
+    let columns = "k BIGINT PRIMARY KEY, g BIGINT NOT NULL, v TEXT NOT NULL";
+    run(session, &format!("CREATE TABLE t ({columns}) PARTITION BY (k)"), &[]);
+}
+
+/// Waits until partitions that have nothing else to do have freed memory down to this.
+pub fn wait_for_memory(database: &RowEngine, most: u64) {
+    let start = Instant::now();
+    while database.memory().table_bytes > most {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", database.memory());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -1,4 +1,4 @@
-//! Look-ups that need no more of a row than its key.
+//! Statements that need no more of a row than its keys.
 
 use super::*;
 use crate::key;
@@ -21,5 +21,16 @@ impl Table {
         };
         self.layout.encode_some(image, value)?;
         Ok(Row::new(&self.layout, image))
+    }
+
+    /// Writes an image with the columns of a row that indexes hold, and without others: those read as arbitrary values.
+    ///
+    /// # Errors
+    /// If the row is none of the table.
+    pub fn write_keys_row(&self, row: Row<'_>, image: &mut Vec<u8>) -> Result<()> {
+        let is_held = |column| {
+            self.indexes.iter().any(|index| index.definition().columns.iter().any(|held| held.column == column))
+        };
+        self.layout.encode_some(image, |column| is_held(column).then(|| row.value(column)))
     }
 }

@@ -1,13 +1,13 @@
 //! Rows that go to blocks and come back.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 use thermocline_types::Value;
 
 use super::reshape::widen;
 use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
+use crate::table::images::Images;
 use crate::table::locator::{BlockNumber, BlockPlace};
 use crate::table::put_off::{BLOCKS_AT_ONCE, PutOff};
 use crate::table::table_blocks::TableBlocks;
@@ -17,8 +17,8 @@ use crate::table::undo::Unread;
 const WANTED_MAX: usize = 100_000;
 /// Ids without live rows that are passed in the time of a look at a row.
 const IDS_OF_LOOK: usize = 1024;
-/// Rows behind an evicted one that are looked at for the blocks that a scan will need next.
-const AHEAD_ROWS: usize = 4096;
+/// Ids behind that of an evicted row that are looked at for rows that a scan will need next.
+const AHEAD_IDS: usize = 4096;
 /// Bytes of a row in its block up to which further columns of as many bytes always fit.
 const FITTING_BYTES: usize = ROW_BYTES_MAX / 4;
 
@@ -138,20 +138,35 @@ impl Table {
             .read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
     }
 
-    /// Gives rows that are in blocks to `each`, in no particular order: reads their blocks whole, each once, and
-    /// several side by side. Calls `stopped` before each read, and fails with its error.
+    /// Gives evicted rows to `each`, in no particular order: reads their blocks whole, each once, and several side by
+    /// side. They stay there. Calls `stopped` before each read, and fails with its error. Returns the bytes that were
+    /// read, about.
     ///
     /// # Errors
     /// If a row cannot be read; and those of `each`.
+    pub fn read_evicted(
+        &self,
+        ids: impl Iterator<Item = TupleId>,
+        blocks: Option<&dyn Blocks>,
+        stopped: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(TupleId, Row<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        let mut evicted = PutOff::default();
+        ids.for_each(|id| evicted.add(id, self.id_bound()));
+        self.each_put_off(&mut evicted, blocks, stopped, each)
+    }
+
+    /// [`Self::read_evicted`] of a set of rows.
     pub(super) fn each_put_off(
         &self,
         evicted: &mut PutOff,
         blocks: Option<&dyn Blocks>,
         stopped: &dyn Fn() -> Result<()>,
         each: &mut dyn FnMut(TupleId, Row<'_>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
+        let mut bytes = 0;
         if evicted.is_empty() {
-            return Ok(());
+            return Ok(bytes);
         }
         let from = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
         let layouts = self.block_layouts();
@@ -162,6 +177,7 @@ impl Table {
             let read = TableBlocks::new(&self.definition, from).blocks_reader(found.into_iter().collect())?;
             for (number, block) in read() {
                 if let Ok(mut block) = block {
+                    bytes += block.memory_bytes();
                     evicted.choose(|id| self.block_place(id), &mut block)?;
                     layouts.each_chosen(&block, each)?;
                     continue;
@@ -174,7 +190,7 @@ impl Table {
                 }
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Image of a row in the table's layout, of the one that its block has.
@@ -195,9 +211,9 @@ impl Table {
         let Some(blocks) = blocks.filter(|blocks| is_long || blocks.has_longer(self.id(), FITTING_BYTES)) else {
             return Ok(());
         };
-        let (mut image, mut evicted) = (Vec::new(), PutOff::default());
-        self.evicted_from(TupleId(0)).for_each(|id| evicted.add(id, self.id_bound()));
-        self.each_put_off(&mut evicted, Some(blocks), &|| Ok(()), &mut |_, row| widen(row, fill, layout, &mut image))
+        let (mut image, evicted) = (Vec::new(), self.evicted_from(TupleId(0)));
+        let mut fits = |_, row: Row<'_>| widen(row, fill, layout, &mut image);
+        self.read_evicted(evicted, Some(blocks), &|| Ok(()), &mut fits).map(drop)
     }
 
     /// Keeps the layout for the rows that are evicted now, before it is exchanged for one with columns of this value.
@@ -473,10 +489,16 @@ impl Table {
     /// Whether evicted rows can be removed and replaced unread: only one index holds their keys, which a look-up in it
     /// has given, and they are in no unfinished load.
     pub(crate) fn changes_unread(&self) -> bool {
-        self.indexes.len() == 1 && self.building.is_none() && !self.is_loading()
+        self.indexes.len() == 1 && self.deletes_by_keys()
     }
 
-    /// Removes an evicted row without reading it, given an image with the columns of its key.
+    /// Whether evicted rows can be removed with an image of their [keys](Table::write_keys_row) alone: they are in no
+    /// unfinished load, and no index is being built.
+    pub(crate) fn deletes_by_keys(&self) -> bool {
+        self.building.is_none() && !self.is_loading()
+    }
+
+    /// Removes an evicted row without reading it, given an image with the columns of its keys.
     ///
     /// # Errors
     /// If it is not evicted, or the transaction has too many changes.
@@ -582,28 +604,27 @@ impl Table {
     }
 }
 
-/// Bytes of blocks that are kept to read further rows of them.
-const RECENT_BYTES: usize = 2 << 20;
+/// Bytes of rows that a scan reads ahead, about.
+const AHEAD_BYTES: usize = 2 << 20;
 
-/// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon
-/// after the other. The longer the scan, the more blocks are read side by side, before it meets their rows.
+/// Reads evicted rows of a table in place, for scans that need them in the order of their ids. The longer the scan, the
+/// more rows are read side by side before it meets them: blocks with many of these whole, and other rows with their
+/// pages alone. So rows that updates have spread over all blocks do not have each block read for each of them.
 #[derive(Debug)]
 pub struct EvictedRows<'a> {
     table: &'a Table,
-    blocks: TableBlocks<'a>,
-    /// Bytes of a block, about.
-    block_bytes: usize,
-    /// The last read is the last.
-    recent: VecDeque<BlockRows>,
-    /// Blocks to be read next time. Few at first: the scan may stop early.
+    blocks: &'a dyn Blocks,
+    images: Images,
+    /// Rows to be read next time. Few at first: the scan may stop early.
     ahead: usize,
+    /// Bytes that were read, about.
+    read_bytes: usize,
 }
 
 impl<'a> EvictedRows<'a> {
     /// Reads from these blocks.
     pub fn new(table: &'a Table, blocks: &'a dyn Blocks) -> Self {
-        let (block_bytes, blocks) = (blocks.block_bytes(), TableBlocks::new(&table.definition, blocks));
-        Self { table, blocks, block_bytes, recent: VecDeque::new(), ahead: 1 }
+        Self { table, blocks, images: Images::default(), ahead: 1, read_bytes: 0 }
     }
 
     /// Gives an evicted row to `each`. Calls are in ascending order of ids.
@@ -612,54 +633,40 @@ impl<'a> EvictedRows<'a> {
     /// If it is not evicted, or cannot be read; and those of `each`.
     pub fn visit(&mut self, id: TupleId, each: &mut dyn FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let place = self.table.block_place(id).ok_or_else(|| self.table.no_row(id))?;
-        if !self.has(place.block) {
-            self.read(id, place.block)?;
+        if !self.images.contains(place) {
+            self.read(id)?;
         }
-        let block = self.recent.iter().rev().find(|block| block.block() == place.block);
-        let image = block.and_then(|block| block.image(place.offset));
-        let damage = || block.and_then(BlockRows::damage).cloned().unwrap_or_else(|| self.table.no_row(id));
-        let image = image.ok_or_else(damage)?;
+        let image = self.images.image(place).map_err(|error| self.damage(place.block).unwrap_or(error))?;
         each(Row::new(&self.table.layout, &self.table.current_image(place.block, image)?))
     }
-}
 
-impl EvictedRows<'_> {
-    fn has(&self, number: BlockNumber) -> bool {
-        self.recent.iter().any(|block| block.block() == number)
+    /// What a block of which a row cannot be read tells scans; `None` if it cannot be read at all.
+    #[cold]
+    fn damage(&self, block: BlockNumber) -> Option<Error> {
+        let read = TableBlocks::new(&self.table.definition, self.blocks).block_reader(block).ok()?;
+        read().ok()?.damage().cloned()
     }
 
-    /// Reads the block of a row, and with it those of rows behind it.
-    fn read(&mut self, id: TupleId, needed: BlockNumber) -> Result<()> {
-        let mut numbers = vec![needed];
-        let most = self.ahead.min(RECENT_BYTES / 2 / self.block_bytes.max(1));
+    /// Bytes that were read so far, about.
+    pub const fn read_bytes(&self) -> usize {
+        self.read_bytes
+    }
+
+    /// Reads a row, and evicted ones behind it.
+    fn read(&mut self, id: TupleId) -> Result<()> {
         let next = |id: &TupleId| self.table.ids.next(TupleId(id.0 + 1));
-        let behind = std::iter::successors(Some(id), next).take(AHEAD_ROWS);
-        for place in behind.filter_map(|id| self.table.block_place(id)) {
-            if numbers.len() >= most {
-                break;
-            }
-            if !numbers.contains(&place.block) && !self.has(place.block) {
-                numbers.push(place.block);
-            }
-        }
-        self.ahead = (2 * self.ahead).min(BLOCKS_AT_ONCE);
-        let mut read = Vec::with_capacity(numbers.len());
-        for (number, block) in self.blocks.blocks_reader(numbers)?() {
-            match block {
-                Ok(block) => read.push(block),
-                // The others may not be needed.
-                Err(error) if number == needed => return Err(error),
-                Err(_) => {}
-            }
-        }
-        let mut bytes: usize = read.iter().map(BlockRows::memory_bytes).sum();
-        let fit = |older: &&BlockRows| {
-            bytes += older.memory_bytes();
-            bytes <= RECENT_BYTES
+        let behind = std::iter::successors(Some(id), next).take(AHEAD_IDS);
+        let places = behind.filter_map(|id| Some((id, self.table.block_place(id)?)));
+        let mut bytes = 0;
+        let fit = |(_, place): &(TupleId, BlockPlace)| {
+            let is_first = bytes == 0;
+            bytes += self.blocks.read_bytes(place.block, false).max(1);
+            is_first || bytes <= AHEAD_BYTES
         };
-        let kept = self.recent.iter().rev().take_while(fit).count();
-        self.recent.drain(..self.recent.len() - kept);
-        self.recent.extend(read);
+        let wanted = places.take(self.ahead).take_while(fit).map(|(id, place)| (&self.table.definition, id, place));
+        let read = Images::read(self.blocks, wanted, std::mem::take(&mut self.images))?;
+        (self.images, self.read_bytes) = (read.0, self.read_bytes + read.1);
+        self.ahead = (4 * self.ahead).min(AHEAD_IDS);
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ impl Table {
                     None => enter(id, self.row_unread(id)?)?,
                 }
             }
-            self.each_put_off(&mut evicted, blocks, stopped, &mut enter)
+            self.each_put_off(&mut evicted, blocks, stopped, &mut enter).map(drop)
         };
         let result = build();
         if result.is_err() {
