@@ -21,7 +21,7 @@ use crate::snapshot::{Manifest, RowFileReader, RowsHeader, SnapshotFile, list_sn
 pub struct Report {
     /// Damaged or missing files and records, with their places.
     pub problems: Vec<String>,
-    /// States that a crash may leave, and how the next start deals with them.
+    /// States that a crash may leave, and how the next start deals with them; and damage of bytes that nothing needs.
     pub notes: Vec<String>,
     /// Snapshots read.
     pub snapshots: u64,
@@ -83,7 +83,8 @@ pub fn check_files(disk: &dyn Disk) -> Result<Report> {
                 Some((extent, length)) => Err(missing_bytes(disk, &manifest, *extent, *length)),
                 None => check_extent(disk, &manifest, extent),
             };
-            report.found(checked)?;
+            let harmless = report.found(checked)?.flatten();
+            report.notes.extend(harmless);
         }
     }
     let control = Control::read(disk);
@@ -171,13 +172,14 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<(Manifest, u64)
     Ok((manifest, rows))
 }
 
-/// An error unless the bytes of a file that the snapshot refers to, which are there, have their checksum.
-fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<()> {
+/// An error unless the bytes of a file that the snapshot refers to, which are there, have their checksum; damage that does
+/// no harm is a note.
+fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<Option<String>> {
     let file = disk.open(&extent.segment.file_name())?;
     if read_pieces(&*file, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
-        return Ok(());
+        return Ok(None);
     }
-    Err(damaged_segment(disk, manifest, extent.segment))
+    damaged_segment(disk, manifest, extent.segment).map(Some)
 }
 
 fn check_log(disk: &dyn Disk, report: &mut Report) -> Result<()> {

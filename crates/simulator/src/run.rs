@@ -437,8 +437,9 @@ impl Simulation {
         self.counts.shown_read_only += 1;
         let into = SimulatedDisk::new(self.random.next(), Faults::default());
         let disk = Arc::new(into.clone());
+        let from: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let restored = registrations(None)
-            .and_then(|procedures| RowEngine::restore_until(&self.disk, disk, procedures, shown.last(), &mut |_| {}));
+            .and_then(|procedures| RowEngine::restore_until(&from, disk, procedures, shown.last(), &mut |_| {}));
         restored.map_err(|error| format!("restore --until {}: {error}", shown.last()))?;
         let disk = std::mem::replace(&mut self.disk, into);
         let state = self.attempt();

@@ -183,7 +183,8 @@ fn the_same_rows_wherever_they_go() {
     restore(&there, &restored).unwrap();
     assert_eq!(look(&open(&restored, LIMIT)), expected, "a backup");
     let until = Arc::new(SimulatedDisk::new(6, Faults::default()));
-    RowEngine::restore_until(&disk, until.clone(), Vec::new(), manifest.position.next(), &mut |_| {}).unwrap();
+    let from: Arc<dyn Disk> = Arc::new(disk.clone());
+    RowEngine::restore_until(&from, until.clone(), Vec::new(), manifest.position.next(), &mut |_| {}).unwrap();
     assert_eq!(look(&open(&until, LIMIT)).0.len(), expected.0.len() + 1, "up to a record");
     let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report}");

@@ -205,7 +205,8 @@ fn a_procedure_that_is_not_registered_is_the_programs_fault_and_no_difference() 
 
 fn restore(from: &SimulatedDisk, noise: &Noise, until: u64) -> Result<SimulatedDisk> {
     let into = SimulatedDisk::new(9, Faults::default());
-    RowEngine::restore_until(from, Arc::new(into.clone()), procedures(noise), Sequence(until), &mut |_| {})?;
+    let from: Arc<dyn Disk> = Arc::new(from.clone());
+    RowEngine::restore_until(&from, Arc::new(into.clone()), procedures(noise), Sequence(until), &mut |_| {})?;
     into.restart(Crash::Power);
     Ok(into)
 }
@@ -262,7 +263,8 @@ fn the_state_up_to_a_record_becomes_a_database() {
     let full = SimulatedDisk::new(9, Faults::default());
     full.overwrite("something", vec![1]);
     let until = Sequence(last);
-    let error = RowEngine::restore_until(&disk, Arc::new(full), procedures(&noise), until, &mut |_| {}).unwrap_err();
+    let from: Arc<dyn Disk> = Arc::new(disk.clone());
+    let error = RowEngine::restore_until(&from, Arc::new(full), procedures(&noise), until, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("is not empty: it has something"), "{error}");
     let empty = SimulatedDisk::new(9, Faults::default());
     assert!(restore(&empty, &noise, 1).unwrap_err().to_string().contains("nothing to restore"));
