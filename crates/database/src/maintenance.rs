@@ -99,7 +99,7 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
         return Ok(None);
     }
     let disk = RealDisk::open(files.rows()).map_err(external)?;
-    Ok(RowEngine::check(&disk, vec![], progress).map(Some)?)
+    Ok(RowEngine::check(Arc::new(disk), vec![], progress).map(Some)?)
 }
 
 /// Creates a new database with the row tables of a state of another database, or of a backup, and the current catalog and
@@ -154,11 +154,7 @@ fn copy_definitions(catalog: &SqlFile, from: &Path, into: &Path) -> Result<()> {
 
 /// Creates and locks the directory of a new database, and has `restore` fill it. If that fails, what was created is
 /// removed; if the process ends before, a directory of row tables is marked as incomplete.
-fn new_database<T>(
-    database: &Path,
-    has_rows: bool,
-    restore: impl FnOnce(&DatabaseFiles) -> Result<T>,
-) -> Result<T> {
+fn new_database<T>(database: &Path, has_rows: bool, restore: impl FnOnce(&DatabaseFiles) -> Result<T>) -> Result<T> {
     let is_new = !database.exists();
     let mut entries = database.read_dir().into_iter().flatten();
     if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {

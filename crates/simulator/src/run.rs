@@ -365,7 +365,8 @@ impl Simulation {
         self.disk.set_faults(Faults::default());
         let replayer = self.replayer().map_err(|error| error.to_string())?;
         let budget = Arc::new(Budget::unlimited());
-        let rebuild = |identity| Rebuild::new(identity, &budget, usize::MAX, 0, replayer).with_threads(1);
+        let rebuild =
+            |_: &Plan, identity, _| Ok(Rebuild::new(identity, &budget, usize::MAX, 0, replayer).with_threads(1));
         let report = check(&self.disk, rebuild, &mut |_| {}).map_err(|error| error.to_string())?;
         if report.is_sound() && report.notes.is_empty() { Ok(()) } else { Err(format!("after recovery: {report}")) }
     }

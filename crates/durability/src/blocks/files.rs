@@ -180,11 +180,7 @@ impl BlockFiles {
         Self::opened(disk, references.map(|references| (Sequence::ZERO, references)), true)
     }
 
-    fn opened(
-        disk: Arc<dyn Disk>,
-        snapshot: Option<(Sequence, &References)>,
-        is_copied: bool,
-    ) -> Result<Arc<Self>> {
+    fn opened(disk: Arc<dyn Disk>, snapshot: Option<(Sequence, &References)>, is_copied: bool) -> Result<Arc<Self>> {
         let mut state = State::default();
         let next_block = snapshot.map_or(0, |(_, references)| references.next_block.0);
         if let Some((position, references)) = snapshot {

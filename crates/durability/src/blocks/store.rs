@@ -798,7 +798,9 @@ impl Blocks for BlockStore {
         let opened: Vec<OpenedBlock> = blocks.into_iter().map(|block| self.opened(block)).collect::<Result<_>>()?;
         let at_once = self.files.disk().reads_at_once();
         Ok(Box::new(move || {
-            together::read_together(opened.into_iter(), at_once, |opened| (opened.number, opened.rows_left(SCAN_ADVICE)))
+            together::read_together(opened.into_iter(), at_once, |opened| {
+                (opened.number, opened.rows_left(SCAN_ADVICE))
+            })
         }))
     }
 

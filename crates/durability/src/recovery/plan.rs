@@ -301,7 +301,16 @@ impl Plan {
             if let Err(error) = self.copy_sealed(disk, *last, end.next, &temporary) {
                 // On a full disk the copy would occupy the room that somebody frees for it.
                 let _ = disk.remove(&temporary);
-                return Err(error);
+                let Error::DiskFull(what) = error else { return Err(error) };
+                let directory = disk.location().map_or("the directory".into(), |path| path.display().to_string());
+                let bytes = self.log.end + end_of_segment(*last, end.next).len() as u64;
+                return Err(Error::DiskFull(
+                    format!(
+                        "{what}: a start copies the end of the log to {temporary}, which needs {bytes} bytes of free \
+                         space in {directory}"
+                    )
+                    .into(),
+                ));
             }
             disk.rename(&temporary, &name)?;
             disk.sync_directory()?;

@@ -127,8 +127,9 @@ impl RowEngine {
             return Err(unreachable_state(to, last, &read_only.cause));
         }
         if let Some(until) = to.until.filter(|until| last < *until) {
-            return Err(Class::InvalidParameter
-                .error(format_args!("there is no log record {until}: the last one is {last}")));
+            return Err(
+                Class::InvalidParameter.error(format_args!("there is no log record {until}: the last one is {last}"))
+            );
         }
         let mut lost = Vec::new();
         if to.loses_rows {
