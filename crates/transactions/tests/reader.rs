@@ -327,7 +327,10 @@ fn rows_that_are_counted_are_not_read() {
             if changes {
                 let key = random.random_range(0..1000);
                 run(&mut session, &format!("DELETE FROM t WHERE k = {key}"));
-                run(&mut session, &format!("INSERT INTO t VALUES ({}, 'new')", 1000 + random.random_range(0..1 << 40)));
+                run(
+                    &mut session,
+                    &format!("INSERT INTO t VALUES ({}, 'new')", 1000 + random.random_range(0..1_i64 << 40)),
+                );
             }
         }
         assert_eq!(*counted.lock().unwrap(), 500, "seed {seed}");

@@ -123,7 +123,8 @@ impl RowEngine {
             replayed => replayed.map_err(Halt::into_error)?,
         };
         let last = Sequence(recovered.end.next.0.saturating_sub(1));
-        if let Some(read_only) = recovered.read_only {
+        // What is wrong behind the wanted record does not matter.
+        if let Some(read_only) = recovered.read_only.filter(|_| to.until.is_none_or(|until| last < until)) {
             return Err(unreachable_state(to, last, &read_only.cause));
         }
         if let Some(until) = to.until.filter(|until| last < *until) {
