@@ -35,7 +35,7 @@ mod statement;
 mod system;
 
 pub use error::{Action, Error, Position, Result, nearest};
-pub use maintenance::{check, restore, restore_until};
+pub use maintenance::{check, restore, restore_state};
 pub use session::{Database, Description, Listing, OpenOptions, QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};
 pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement, Variables};

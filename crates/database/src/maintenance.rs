@@ -2,15 +2,15 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use thermocline_catalog::SqlFile;
 use thermocline_pushdown::{user_err, user_error};
 use thermocline_transactions::backup;
 use thermocline_transactions::check::Report;
-use thermocline_transactions::database::RowEngine;
-use thermocline_transactions::disk::RealDisk;
-use thermocline_transactions::ids::Sequence;
+use thermocline_transactions::database::{RestoreTo, RowEngine};
+use thermocline_transactions::disk::{Disk, RealDisk};
 use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::snapshot::{Manifest, list_snapshots};
 
@@ -99,50 +99,51 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
         return Ok(None);
     }
     let disk = RealDisk::open(files.rows()).map_err(external)?;
-    Ok(RowEngine::check(&disk, vec![], progress).map(Some)?)
+    Ok(RowEngine::check(Arc::new(disk), vec![], progress).map(Some)?)
 }
 
-/// Creates a new database with the row tables as of the log record `until`, and the current catalog and settings. The
-/// source database must be closed and is not changed.
+/// Creates a new database with the row tables of a state of another database, or of a backup, and the current catalog and
+/// settings. The source must be closed and is not changed. Returns a line for each block whose rows are lost.
 ///
 /// # Errors
 /// If there is no such state, or the new database exists already. A partly written database is removed.
-pub fn restore_until(
+pub fn restore_state(
     from: &Path,
     database: &Path,
-    until: Sequence,
+    to: RestoreTo,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<(), Error> {
+) -> Result<String, Error> {
     if !from.join(ROWS).is_dir() {
         return Err(user_error!(
             NotInState,
-            "{} has no row tables, so there is no log record to go back to",
+            "{} has no row tables, so there is no state of them to restore",
             from.display()
         )
         .into());
     }
     let source = DatabaseFiles::open_to_read(from)?;
     let definitions = || copy_definitions(&source.catalog()?, from, database);
-    let restored = |files: &DatabaseFiles| restore_rows_until(&source, files, definitions, until, progress);
+    let restored = |files: &DatabaseFiles| restore_rows_to(&source, files, definitions, to, progress);
     Ok(new_database(database, true, restored)?)
 }
 
-fn restore_rows_until(
+fn restore_rows_to(
     from: &DatabaseFiles,
     files: &DatabaseFiles,
     definitions: impl FnOnce() -> Result<()>,
-    until: Sequence,
+    to: RestoreTo,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<()> {
-    let rows = RealDisk::open(from.rows()).map_err(external)?;
+) -> Result<String> {
+    let rows: Arc<dyn Disk> = Arc::new(RealDisk::open(from.rows()).map_err(external)?);
     // The mark is written first, as in [`restore`].
     if let Some(mark) = RowMark::read(from.path()).map_err(external)? {
         mark.write(files.path()).map_err(external)?;
     }
     definitions()?;
     let disk = files.disk().map_err(external)?;
-    let manifest = RowEngine::restore_until(&rows, disk, vec![], until, progress).map_err(external)?;
-    RowMark { database: manifest.identity().database }.write(files.path()).map_err(external)
+    let restored = RowEngine::restore_until(&rows, disk, vec![], to, progress).map_err(external)?;
+    RowMark { database: restored.manifest.identity().database }.write(files.path()).map_err(external)?;
+    Ok(restored.to_string())
 }
 
 /// Copies the catalog and the settings of one database's directory into another.
@@ -153,7 +154,7 @@ fn copy_definitions(catalog: &SqlFile, from: &Path, into: &Path) -> Result<()> {
 
 /// Creates and locks the directory of a new database, and has `restore` fill it. If that fails, what was created is
 /// removed; if the process ends before, a directory of row tables is marked as incomplete.
-fn new_database(database: &Path, has_rows: bool, restore: impl FnOnce(&DatabaseFiles) -> Result<()>) -> Result<()> {
+fn new_database<T>(database: &Path, has_rows: bool, restore: impl FnOnce(&DatabaseFiles) -> Result<T>) -> Result<T> {
     let is_new = !database.exists();
     let mut entries = database.read_dir().into_iter().flatten();
     if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {

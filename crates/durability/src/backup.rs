@@ -15,7 +15,7 @@ use thermocline_machine::ids::PartitionId;
 use thermocline_types::{Error, Result};
 
 use crate::blocks::SegmentExtent;
-use crate::damage::damaged_segment;
+use crate::damage::{damaged_segment, missing_bytes};
 use crate::disk::{Disk, read_pieces, write_file_whole};
 use crate::log::{Control, LogExtent, list_segments};
 use crate::snapshot::{Manifest, SnapshotFile, list_snapshots};
@@ -150,44 +150,52 @@ fn copy(copying: Copying, from: &dyn Disk, into: &dyn Disk, missing: &str) -> Re
     check_whole(from)?;
     copying.check(into)?;
     let position = list_snapshots(from)?.last().copied().ok_or_else(|| Error::cannot_open(missing))?;
-    let manifest = Manifest::read(from, position)?;
+    let mut manifest = Manifest::read(from, position)?;
     copying.begin(into)?;
     let (bytes, checksum) = manifest.definitions;
-    copy_file(from, into, &SnapshotFile::Definitions(position).name(), (bytes, checksum), Length::Exact)?;
+    copy_file(from, into, &SnapshotFile::Definitions(position).name(), (bytes, checksum))?;
     for (partition, rows) in (0..).map(PartitionId).zip(&manifest.partitions) {
         let name = SnapshotFile::Rows(position, partition).name();
-        copy_file(from, into, &name, (rows.bytes, rows.checksum), Length::Exact)?;
+        copy_file(from, into, &name, (rows.bytes, rows.checksum))?;
     }
-    for SegmentExtent { segment, bytes, checksum } in &manifest.references.segments {
-        match copy_file(from, into, &segment.file_name(), (*bytes, *checksum), Length::Least) {
-            Err(Error::Corrupt(_)) => return Err(damaged_segment(from, &manifest, *segment)),
-            copied => copied?,
+    let mut extents = Vec::new();
+    for extent in &manifest.references.segments {
+        let copied = copy_extent(from, into, *extent)?;
+        if copied != *extent {
+            // A copy has the damage that does no harm, too, and its checksum.
+            damaged_segment(from, &manifest, extent.segment)?;
+            if copied.bytes < extent.bytes {
+                return Err(missing_bytes(from, &manifest, *extent, Some(copied.bytes)));
+            }
         }
+        extents.push(copied);
     }
+    manifest.references.segments = extents;
     into.sync_directory()?;
     write_file_whole(into, &SnapshotFile::Manifest(position).name(), manifest.to_text().as_bytes())?;
     Ok(manifest)
 }
 
-/// Length of a file that is copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Length {
-    /// As many bytes as are copied.
-    Exact,
-    /// At least as many.
-    Least,
+/// Copies the bytes of a file of blocks to which a snapshot refers, durably, whatever they are. Returns how many were
+/// there, and their checksum.
+///
+/// # Errors
+/// If they cannot be read or written.
+pub fn copy_extent(from: &dyn Disk, into: &dyn Disk, extent: SegmentExtent) -> Result<SegmentExtent> {
+    let name = extent.segment.file_name();
+    let from = from.open(&name)?;
+    let bytes = extent.bytes.min(from.length()?);
+    let mut into = into.create(&name)?;
+    let checksum = read_pieces(&*from, bytes, &mut |piece| into.append(piece))?;
+    into.sync()?;
+    let shorter = || Error::Io(format!("{name} becomes shorter while it is copied").into());
+    Ok(SegmentExtent { bytes, checksum: checksum.ok_or_else(shorter)?, ..extent })
 }
 
-fn copy_file(
-    from: &dyn Disk,
-    into: &dyn Disk,
-    name: &str,
-    (bytes, checksum): (u64, u32),
-    length: Length,
-) -> Result<()> {
+fn copy_file(from: &dyn Disk, into: &dyn Disk, name: &str, (bytes, checksum): (u64, u32)) -> Result<()> {
     let other = || Error::corrupt(format_args!("{name} is not the file of the snapshot's manifest"));
     let from = from.open(name)?;
-    if length == Length::Exact && from.length()? != bytes {
+    if from.length()? != bytes {
         return Err(other());
     }
     let mut into = into.create(name)?;

@@ -21,7 +21,7 @@ use crate::snapshot::{Manifest, RowFileReader, RowsHeader, SnapshotFile, list_sn
 pub struct Report {
     /// Damaged or missing files and records, with their places.
     pub problems: Vec<String>,
-    /// States that a crash may leave, and how the next start deals with them.
+    /// States that a crash may leave, and how the next start deals with them; and damage of bytes that nothing needs.
     pub notes: Vec<String>,
     /// Snapshots read.
     pub snapshots: u64,
@@ -68,7 +68,14 @@ impl Report {
 /// Reads every file to its end and compares all checksums. Only I/O errors are returned as errors; the caller has
 /// locked the directory.
 pub fn check_files(disk: &dyn Disk) -> Result<Report> {
-    let mut report = Report::default();
+    let (mut report, lost) = look_at_files(disk)?;
+    report.problems.extend(lost);
+    Ok(report)
+}
+
+/// [`check_files`], and apart from it the lost rows of the newest snapshot, by file: the log behind it may remove them.
+fn look_at_files(disk: &dyn Disk) -> Result<(Report, Vec<String>)> {
+    let (mut report, mut lost) = (Report::default(), Vec::new());
     report.found(check_whole(disk))?;
     let snapshots = list_snapshots(disk)?;
     for position in &snapshots {
@@ -81,9 +88,16 @@ pub fn check_files(disk: &dyn Disk) -> Result<Report> {
         for extent in &manifest.references.segments {
             let checked = match missing.iter().find(|(missing, _)| missing == extent) {
                 Some((extent, length)) => Err(missing_bytes(disk, &manifest, *extent, *length)),
-                None => check_extent(disk, &manifest, extent),
+                None => match check_extent(disk, &manifest, extent) {
+                    Err(Error::Corrupt(what)) if snapshots.last() == Some(position) => {
+                        lost.push(String::from(what));
+                        Ok(None)
+                    }
+                    checked => checked,
+                },
             };
-            report.found(checked)?;
+            let harmless = report.found(checked)?.flatten();
+            report.notes.extend(harmless);
         }
     }
     let control = Control::read(disk);
@@ -95,21 +109,37 @@ pub fn check_files(disk: &dyn Disk) -> Result<Report> {
             report.notes.push(format!("{name} was never finished; the next start removes it"));
         }
     }
-    Ok(report)
+    Ok((report, lost))
 }
 
 /// [`check_files`], and, if they are sound, the state that they give: every record has the effects that
-/// it had, every index its rows, every row its partition.
+/// it had, every index its rows, every row its partition. Rows may be lost in the newest snapshot that are not in this
+/// state any more. To find that, rows of blocks have to stay there, which `rebuild` is told.
 pub fn check<X: Execute>(
     disk: &dyn Disk,
-    rebuild: impl FnOnce(Identity) -> Rebuild<X>,
+    rebuild: impl FnOnce(&Plan, Identity, bool) -> Result<Rebuild<X>>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report> {
-    let mut report = check_files(disk)?;
+    let (mut report, lost) = look_at_files(disk)?;
     if check_whole(disk).is_err() {
+        report.problems.extend(lost);
         return Ok(report);
     }
     let plan = Plan::make(disk)?;
+    let is_recovered = matches!(plan.choice(), Choice::Recover { .. }) && report.is_sound();
+    if let (false, true, Some(identity)) = (lost.is_empty(), is_recovered, plan.identity()) {
+        match check_state(disk, &plan, rebuild(&plan, identity, true)?, progress) {
+            Ok(()) => {
+                let removed = |what: String| format!("the log has removed what is lost: {what}");
+                report.notes.extend(lost.into_iter().map(removed));
+            }
+            // The rows are named already.
+            Err(Error::Corrupt(_)) => report.problems.extend(lost),
+            Err(error) => return Err(error),
+        }
+        return Ok(report);
+    }
+    report.problems.extend(lost);
     match plan.choice() {
         // The report names this more exactly, unless a file is missing.
         Choice::Refuse(_) | Choice::Show { .. } if report.is_sound() => {
@@ -118,7 +148,7 @@ pub fn check<X: Execute>(
         Choice::Refuse(_) | Choice::Show { .. } | Choice::Create => {}
         Choice::Recover { .. } => {
             if let (true, Some(identity)) = (report.is_sound(), plan.identity()) {
-                let checked = check_state(disk, &plan, rebuild(identity), progress);
+                let checked = check_state(disk, &plan, rebuild(&plan, identity, false)?, progress);
                 report.found(checked)?;
             }
         }
@@ -171,13 +201,14 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<(Manifest, u64)
     Ok((manifest, rows))
 }
 
-/// An error unless the bytes of a file that the snapshot refers to, which are there, have their checksum.
-fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<()> {
+/// An error unless the bytes of a file that the snapshot refers to, which are there, have their checksum; damage that does
+/// no harm is a note.
+fn check_extent(disk: &dyn Disk, manifest: &Manifest, extent: &SegmentExtent) -> Result<Option<String>> {
     let file = disk.open(&extent.segment.file_name())?;
     if read_pieces(&*file, extent.bytes, &mut |_| Ok(()))? == Some(extent.checksum) {
-        return Ok(());
+        return Ok(None);
     }
-    Err(damaged_segment(disk, manifest, extent.segment))
+    damaged_segment(disk, manifest, extent.segment).map(Some)
 }
 
 fn check_log(disk: &dyn Disk, report: &mut Report) -> Result<()> {

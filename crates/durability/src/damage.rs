@@ -18,19 +18,36 @@ const BLOCKS_NAMED_MAX: usize = 16;
 /// Lost rows of a block that an error names.
 const ROWS_NAMED_MAX: usize = 1000;
 
-/// The error of a file of blocks whose bytes are not those of the snapshot's manifest: names the damaged blocks to
-/// which the snapshot refers, their tables, and the keys of the rows that are lost.
-pub(crate) fn damaged_segment(disk: &dyn Disk, manifest: &Manifest, segment: Segment) -> Error {
-    let what = match Content::read(disk, manifest, segment) {
-        Ok(content) => content.damage(disk, manifest, segment),
+/// Looks at a file of blocks whose bytes are not those of the snapshot's manifest. If every row that the snapshot needs
+/// of it can be read, says where the damage is: it does no harm.
+///
+/// # Errors
+/// If a row is lost: names the damaged blocks to which the snapshot refers, their tables, and the keys of the lost rows.
+pub(crate) fn damaged_segment(disk: &dyn Disk, manifest: &Manifest, segment: Segment) -> Result<String> {
+    let name = segment.file_name();
+    let damage = Content::read(disk, manifest, segment).and_then(|content| content.damage(disk, manifest, segment));
+    match damage {
+        Ok(Damage { what, rows_lost: 0 }) => {
+            Ok(format!("{name} is damaged, but every row that the snapshot needs of it can be read: {what}"))
+        }
+        Ok(Damage { what, .. }) => Err(Error::corrupt(format_args!(
+            "{name} is not the file of the snapshot's manifest. With the whole file in its place nothing is lost; \
+             without it, DELETE ... WHERE with their keys removes lost rows from tables with one index, and 'thermocline \
+             restore DB NEWDB --lose-rows' makes a database without them. {what}"
+        ))),
+        Err(Error::Corrupt(why)) => Err(Error::corrupt(format_args!(
+            "{name} is not the file of the snapshot's manifest: its blocks are not known: {why}"
+        ))),
         Err(error) => Err(error),
-    };
-    let what = match what {
-        Ok(what) => what,
-        Err(Error::Corrupt(why)) => format!("its blocks are not known: {why}"),
-        Err(error) => return error,
-    };
-    Error::corrupt(format_args!("{} is not the file of the snapshot's manifest: {what}", segment.file_name()))
+    }
+}
+
+/// What is damaged in a file of blocks.
+struct Damage {
+    /// Its blocks and rows.
+    what: String,
+    /// Rows that the snapshot needs, and that cannot be read.
+    rows_lost: usize,
 }
 
 /// The error of a file of blocks that is missing, or has only this many bytes: names the tables whose rows are in it,
@@ -49,7 +66,7 @@ pub(crate) fn missing_bytes(disk: &dyn Disk, manifest: &Manifest, extent: Segmen
     };
     Error::corrupt(format_args!(
         "{what}: {rows}. With this file in its place the database opens; without it, restore a backup into another \
-         directory (thermocline restore)"
+         directory, or make a database without these rows: 'thermocline restore DB NEWDB --lose-rows'"
     ))
 }
 
@@ -115,23 +132,26 @@ impl Content {
     }
 
     /// The blocks that are damaged and the rows that cannot be read, of a file that is there.
-    fn damage(&self, disk: &dyn Disk, manifest: &Manifest, segment: Segment) -> Result<String> {
+    fn damage(&self, disk: &dyn Disk, manifest: &Manifest, segment: Segment) -> Result<Damage> {
         let schema = schema(disk, manifest);
         let file: Arc<dyn ReadFile> = Arc::from(disk.open(&segment.file_name())?);
         let mut damaged = Vec::new();
         for entry in self.blocks.values() {
             match read_block(&file, segment, entry) {
-                Err(Error::Corrupt(_)) => damaged.push(*entry),
-                read => drop(read?),
+                Ok(block) if block.damage().is_none() => {}
+                Ok(_) | Err(Error::Corrupt(_)) => damaged.push(*entry),
+                Err(error) => return Err(error),
             }
         }
         if damaged.is_empty() {
-            return Ok(format!("no block that the snapshot needs is damaged; {}", self.rows_text(&schema)));
+            // Keys are read from the blocks then.
+            let what = format!("no block that the snapshot needs is damaged; {}", self.rows_text(&schema));
+            return Ok(Damage { what, rows_lost: 0 });
         }
         damaged.sort_unstable_by_key(|entry| entry.at);
         let keys = self.keys(&schema, &*file, &damaged.iter().map(|entry| entry.block).collect())?;
-        let mut texts = Vec::new();
-        for entry in damaged.iter().take(BLOCKS_NAMED_MAX) {
+        let (mut texts, mut rows_lost) = (Vec::new(), 0);
+        for entry in &damaged {
             let table = table_text(&schema, entry.table);
             let mut lost = Vec::new();
             for row in self.rows_of(entry.block) {
@@ -139,6 +159,10 @@ impl Content {
                     Err(Error::Corrupt(_)) => lost.push(row.0),
                     read => read?,
                 }
+            }
+            rows_lost += lost.len();
+            if texts.len() == BLOCKS_NAMED_MAX {
+                continue;
             }
             let mut text = format!("block {} at byte {} of {table} is damaged, ", entry.block.0, entry.at);
             if lost.is_empty() {
@@ -153,7 +177,7 @@ impl Content {
             }
             texts.push(text);
         }
-        Ok(texts.join("; ") + &more(damaged.len(), BLOCKS_NAMED_MAX))
+        Ok(Damage { what: texts.join("; ") + &more(damaged.len(), BLOCKS_NAMED_MAX), rows_lost })
     }
 
     /// Texts of the rows' keys in these blocks, as far as the directories have them.

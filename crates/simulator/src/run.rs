@@ -365,7 +365,8 @@ impl Simulation {
         self.disk.set_faults(Faults::default());
         let replayer = self.replayer().map_err(|error| error.to_string())?;
         let budget = Arc::new(Budget::unlimited());
-        let rebuild = |identity| Rebuild::new(identity, &budget, usize::MAX, 0, replayer).with_threads(1);
+        let rebuild =
+            |_: &Plan, identity, _| Ok(Rebuild::new(identity, &budget, usize::MAX, 0, replayer).with_threads(1));
         let report = check(&self.disk, rebuild, &mut |_| {}).map_err(|error| error.to_string())?;
         if report.is_sound() && report.notes.is_empty() { Ok(()) } else { Err(format!("after recovery: {report}")) }
     }
@@ -437,8 +438,9 @@ impl Simulation {
         self.counts.shown_read_only += 1;
         let into = SimulatedDisk::new(self.random.next(), Faults::default());
         let disk = Arc::new(into.clone());
+        let from: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let restored = registrations(None)
-            .and_then(|procedures| RowEngine::restore_until(&self.disk, disk, procedures, shown.last(), &mut |_| {}));
+            .and_then(|procedures| RowEngine::restore_until(&from, disk, procedures, shown.last(), &mut |_| {}));
         restored.map_err(|error| format!("restore --until {}: {error}", shown.last()))?;
         let disk = std::mem::replace(&mut self.disk, into);
         let state = self.attempt();

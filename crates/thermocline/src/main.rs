@@ -10,7 +10,8 @@
 //!                         -> demo        all modes side by side on a slow link
 //! ```
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 stopped by SIGTERM. SIGTERM that stops nothing, as
+//! while a script waits for input, ends the program with 0.
 
 #![deny(clippy::print_stdout, reason = "it panics when nobody reads; `say!` does not")]
 

@@ -189,7 +189,7 @@ fn files_that_somebody_has_deleted_are_missed() {
         }
         assert_eq!(RealDisk::open(directory.path()).unwrap().list().unwrap(), before, "{part}: as it was");
         let disk = RealDisk::open(directory.path()).unwrap();
-        match RowEngine::check(&disk, vec![], &mut |_| {}) {
+        match RowEngine::check(Arc::new(disk), vec![], &mut |_| {}) {
             Ok(report) => assert!(report.problems.iter().any(|problem| problem.contains(says[0])), "{part}: {report}"),
             Err(error) => assert!(error.to_string().contains(says[0]), "{part}: {error}"),
         }

@@ -183,9 +183,10 @@ fn the_same_rows_wherever_they_go() {
     restore(&there, &restored).unwrap();
     assert_eq!(look(&open(&restored, LIMIT)), expected, "a backup");
     let until = Arc::new(SimulatedDisk::new(6, Faults::default()));
-    RowEngine::restore_until(&disk, until.clone(), Vec::new(), manifest.position.next(), &mut |_| {}).unwrap();
+    let from: Arc<dyn Disk> = Arc::new(disk.clone());
+    RowEngine::restore_until(&from, until.clone(), Vec::new(), manifest.position.next(), &mut |_| {}).unwrap();
     assert_eq!(look(&open(&until, LIMIT)).0.len(), expected.0.len() + 1, "up to a record");
-    let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+    let report = RowEngine::check(Arc::new(disk.clone()), Vec::new(), &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report}");
     let settings = |partitions, eviction| Settings {
         memory_bytes_max: if eviction { LIMIT } else { u64::MAX },
@@ -220,7 +221,7 @@ fn a_damaged_block_is_named() {
             Settings { memory_bytes_max: LIMIT, eviction: Some(BlockStoreSettings::default()), ..Settings::default() };
         let error = RowEngine::open(Arc::new(disk.clone()), settings).unwrap_err().to_string();
         assert!(error.contains(&name) && error.contains(what), "{error}");
-        let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+        let report = RowEngine::check(Arc::new(disk.clone()), Vec::new(), &mut |_| {}).unwrap();
         assert!(report.problems.iter().any(|problem| problem.contains(&name)), "{report}");
     };
     disk.overwrite(&name, whole[..whole.len() / 2].to_vec());
@@ -232,7 +233,7 @@ fn a_damaged_block_is_named() {
     let mut damaged = whole.clone();
     damaged[4096 + 500] ^= 1;
     disk.overwrite(&name, damaged);
-    let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+    let report = RowEngine::check(Arc::new(disk.clone()), Vec::new(), &mut |_| {}).unwrap();
     let named = [&name, "block ", " at byte 4096 of table \"t\" is damaged"];
     assert!(named.iter().all(|part| report.problems[0].contains(part)), "{report}");
     let database = open(&disk, LIMIT);
@@ -284,7 +285,7 @@ fn lost_rows_are_named_and_deleted() {
     }
     disk.overwrite(&name, bytes);
 
-    let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+    let report = RowEngine::check(Arc::new(disk.clone()), Vec::new(), &mut |_| {}).unwrap();
     let (_, keys) = report.problems[0].split_once("with the keys ").unwrap_or_else(|| panic!("{report}"));
     let mut keys: Vec<i64> = keys.split(", ").map(|key| key.trim_matches(['(', ')']).parse().unwrap()).collect();
     keys.sort_unstable();
@@ -313,6 +314,6 @@ fn lost_rows_are_named_and_deleted() {
             database.snapshot().unwrap();
         }
     }
-    let report = RowEngine::check(&disk, Vec::new(), &mut |_| {}).unwrap();
+    let report = RowEngine::check(Arc::new(disk.clone()), Vec::new(), &mut |_| {}).unwrap();
     assert!(!report.to_string().contains("with the keys"), "{report}");
 }

@@ -504,7 +504,7 @@ fn loads_beside_others_against_a_model() {
         }
         drop(database);
         disk.restart(Crash::Process);
-        let report = RowEngine::check(&*disk, vec![], &mut |_| {}).unwrap();
+        let report = RowEngine::check(disk.clone(), vec![], &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{report:?}");
     }
 }

@@ -191,7 +191,7 @@ fn rows_of_many_partitions_are_loaded_side_by_side() {
     }
     drop(session);
     database.close().unwrap();
-    assert!(RowEngine::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap().is_sound());
+    assert!(RowEngine::check(disk(&directory), Vec::new(), &mut |_| {}).unwrap().is_sound());
 
     // Damage in the file of any partition is reported, and no thread remains.
     let rows = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -235,7 +235,7 @@ fn a_segment_that_somebody_has_made_longer_is_no_reason_to_read_for_ever() {
         let Value::Int(counted) = counted.rows.row(0).next().unwrap().to_value() else { panic!("a count") };
         assert!((rows..=200).contains(&counted), "{cut}: {counted}");
         drop(database);
-        let report = RowEngine::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap();
+        let report = RowEngine::check(disk(&directory), Vec::new(), &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "{report}");
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());

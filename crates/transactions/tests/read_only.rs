@@ -173,7 +173,7 @@ fn a_record_that_does_something_else_leaves_the_state_before_it_to_be_read() {
 
     // The same at the next opening, and whole again with the procedure unchanged.
     assert_eq!(open(&disk, &noise).read_only(), Some(&read_only));
-    let report = RowEngine::check(&disk, procedures(&noise), &mut |_| {}).unwrap();
+    let report = RowEngine::check(Arc::new(disk.clone()), procedures(&noise), &mut |_| {}).unwrap();
     assert!(report.problems.len() == 1 && report.problems[0].contains("changes other rows"), "{report}");
     noise.0.store(0, Ordering::Relaxed);
     let database = open(&disk, &noise);
@@ -205,7 +205,8 @@ fn a_procedure_that_is_not_registered_is_the_programs_fault_and_no_difference() 
 
 fn restore(from: &SimulatedDisk, noise: &Noise, until: u64) -> Result<SimulatedDisk> {
     let into = SimulatedDisk::new(9, Faults::default());
-    RowEngine::restore_until(from, Arc::new(into.clone()), procedures(noise), Sequence(until), &mut |_| {})?;
+    let from: Arc<dyn Disk> = Arc::new(from.clone());
+    RowEngine::restore_until(&from, Arc::new(into.clone()), procedures(noise), Sequence(until), &mut |_| {})?;
     into.restart(Crash::Power);
     Ok(into)
 }
@@ -220,7 +221,7 @@ fn the_state_up_to_a_record_becomes_a_database() {
     // Going back to any record after the snapshot, in an undamaged database.
     for until in [snapshot, snapshot + 7, record, last] {
         let restored = restore(&disk, &noise, until).unwrap();
-        let report = RowEngine::check(&restored, procedures(&noise), &mut |_| {}).unwrap();
+        let report = RowEngine::check(Arc::new(restored.clone()), procedures(&noise), &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{until}: {report}");
         let database = open(&restored, &noise);
         assert_eq!(database.read_only(), None);
@@ -262,7 +263,8 @@ fn the_state_up_to_a_record_becomes_a_database() {
     let full = SimulatedDisk::new(9, Faults::default());
     full.overwrite("something", vec![1]);
     let until = Sequence(last);
-    let error = RowEngine::restore_until(&disk, Arc::new(full), procedures(&noise), until, &mut |_| {}).unwrap_err();
+    let from: Arc<dyn Disk> = Arc::new(disk.clone());
+    let error = RowEngine::restore_until(&from, Arc::new(full), procedures(&noise), until, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("is not empty: it has something"), "{error}");
     let empty = SimulatedDisk::new(9, Faults::default());
     assert!(restore(&empty, &noise, 1).unwrap_err().to_string().contains("nothing to restore"));
@@ -303,7 +305,7 @@ fn a_flipped_bit_inside_a_literal() {
         drop(session);
         database.close().unwrap();
         assert_eq!(files(&disk), damaged, "nothing is changed");
-        assert!(!RowEngine::check(&disk, procedures(&noise), &mut |_| {}).unwrap().is_sound());
+        assert!(!RowEngine::check(Arc::new(disk.clone()), procedures(&noise), &mut |_| {}).unwrap().is_sound());
 
         let restored = restore(&disk, &noise, snapshot + 6).unwrap();
         let database = open(&restored, &noise);

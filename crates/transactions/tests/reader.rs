@@ -277,3 +277,65 @@ fn who_waits_or_reads_for_too_long_is_stopped() {
     run(&mut holder, "ROLLBACK");
     assert_eq!(all(&mut holder, "t"), ["1", "2", "3"]);
 }
+
+/// Counts rows, of which it needs no value.
+struct Count(Arc<Mutex<usize>>);
+
+impl RowSink for Count {
+    fn row(&mut self, _: Row<'_>) -> Result<()> {
+        self.count().map(drop)
+    }
+
+    fn count(&mut self) -> Result<bool> {
+        *self.0.lock().unwrap() += 1;
+        Ok(true)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Rows are counted as of the beginning, whatever changes meanwhile, and no block is read.
+#[test]
+fn rows_that_are_counted_are_not_read() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let database = open(1 + (seed % 3) as u16);
+        let mut session = database.session();
+        run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+        for k in 0..500 {
+            run(&mut session, &format!("INSERT INTO t VALUES ({k}, 'some')"));
+        }
+        evict(&database, &mut session);
+        let reads = |session: &mut RowSession| -> u64 {
+            let statistics = session.statistics().unwrap();
+            statistics.partitions.iter().map(|of| of.blocks.unwrap().reads_total).sum()
+        };
+        let before = reads(&mut session);
+        let counted = Arc::new(Mutex::new(0));
+        let rows = Arc::clone(&counted);
+        let sink = move |_: PartitionId| Box::new(Count(Arc::clone(&rows))) as Box<dyn RowSink>;
+        let table = Arc::clone(database.schema().table("t").unwrap());
+        let readers = session.read_tables(vec![ReadRequest { table, sink: Box::new(sink) }]).unwrap();
+        let mut readers: Vec<TableReader> = readers.into_iter().flatten().collect();
+        let changes = seed % 2 == 1;
+        while let Some(mut reader) = readers.pop() {
+            if reader.step(random.random_range(1..50)).unwrap() != ReadStep::Done {
+                readers.push(reader);
+            }
+            if changes {
+                let key = random.random_range(0..1000);
+                run(&mut session, &format!("DELETE FROM t WHERE k = {key}"));
+                run(
+                    &mut session,
+                    &format!("INSERT INTO t VALUES ({}, 'new')", 1000 + random.random_range(0..1_i64 << 40)),
+                );
+            }
+        }
+        assert_eq!(*counted.lock().unwrap(), 500, "seed {seed}");
+        if !changes {
+            assert_eq!(reads(&mut session), before);
+        }
+    }
+}

@@ -72,7 +72,7 @@ fn content(database: &RowEngine) -> Vec<String> {
 }
 
 fn is_sound(disk: &SimulatedDisk) {
-    let report = RowEngine::check(disk, Vec::new(), &mut |_| {}).unwrap();
+    let report = RowEngine::check(Arc::new(disk.clone()), Vec::new(), &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report}");
 }
 

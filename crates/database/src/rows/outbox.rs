@@ -80,6 +80,12 @@ impl BatchSink {
         Ok(Self { table: table.into(), schema, columns: columns.collect::<Result<_>>()?, rows: 0, bytes: 0, outbox })
     }
 
+    /// Counts a row that is in the columns, and hands on a batch that is complete.
+    fn added(&mut self) -> Result<()> {
+        self.rows += 1;
+        if self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES { self.hand_on() } else { Ok(()) }
+    }
+
     fn hand_on(&mut self) -> Result<()> {
         let arrays = self.columns.iter_mut().map(|(_, column)| column.finish()).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
@@ -100,8 +106,14 @@ impl RowSink for BatchSink {
             }
             column.push(value)?;
         }
-        self.rows += 1;
-        if self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES { self.hand_on() } else { Ok(()) }
+        self.added()
+    }
+
+    fn count(&mut self) -> Result<bool> {
+        if !self.columns.is_empty() {
+            return Ok(false);
+        }
+        self.added().map(|()| true)
     }
 
     fn pauses(&self) -> bool {

@@ -122,7 +122,9 @@ impl DisplayAs for RowScanExec {
         let columns = self.from.request.schema.fields().iter().map(|field| field.name().as_str());
         let columns = columns.collect::<Vec<_>>().join(", ");
         let table = &self.from.request.table;
-        let evicted = if table.evictable { ", may touch evicted rows" } else { "" };
+        // Rows are counted where they are.
+        let evicted =
+            if table.evictable && !self.from.request.columns.is_empty() { ", may touch evicted rows" } else { "" };
         write!(f, "RowScanExec: table={}, columns=[{columns}]{evicted}", table.name)
     }
 }

@@ -106,6 +106,8 @@ pub struct BlockFiles {
     next_block: AtomicU64,
     next_segment: AtomicU64,
     replay_reads: AtomicU64,
+    /// Whether they are of a database that is copied: then none is removed.
+    is_copied: bool,
     state: Mutex<State>,
 }
 
@@ -165,6 +167,20 @@ impl BlockFiles {
     /// # Errors
     /// If the directory cannot be read.
     pub fn open(disk: Arc<dyn Disk>, snapshot: Option<(Sequence, &References)>) -> Result<Arc<Self>> {
+        Self::opened(disk, snapshot, false)
+    }
+
+    /// The files of a database that is to be copied, to which its newest snapshot refers, as [`BlockFiles::open`], but
+    /// none is ever removed.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn open_to_copy(disk: Arc<dyn Disk>, references: Option<&References>) -> Result<Arc<Self>> {
+        // No copy has this position: a copy refers to what it needs of them.
+        Self::opened(disk, references.map(|references| (Sequence::ZERO, references)), true)
+    }
+
+    fn opened(disk: Arc<dyn Disk>, snapshot: Option<(Sequence, &References)>, is_copied: bool) -> Result<Arc<Self>> {
         let mut state = State::default();
         let next_block = snapshot.map_or(0, |(_, references)| references.next_block.0);
         if let Some((position, references)) = snapshot {
@@ -179,7 +195,7 @@ impl BlockFiles {
         state.kept_bytes = state.sum_kept_bytes();
         let (next_block, next_segment) = (AtomicU64::new(next_block), AtomicU64::new(last + 1));
         let replay_reads = AtomicU64::new(0);
-        Ok(Arc::new(Self { disk, next_block, next_segment, replay_reads, state: Mutex::new(state) }))
+        Ok(Arc::new(Self { disk, next_block, next_segment, replay_reads, is_copied, state: Mutex::new(state) }))
     }
 
     /// Removes files that earlier processes have left, and that no snapshot needs. A file that cannot be removed does
@@ -188,8 +204,12 @@ impl BlockFiles {
         let left = std::mem::take(&mut self.state.lock().left);
         for segment in left {
             // The next start tries again.
-            let _stays = self.disk.remove(&segment.file_name());
+            let _stays = self.remove(segment);
         }
+    }
+
+    fn remove(&self, segment: Segment) -> Result<()> {
+        if self.is_copied { Ok(()) } else { self.disk.remove(&segment.file_name()) }
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {
@@ -265,7 +285,7 @@ impl BlockFiles {
             return Ok(());
         }
         drop(state);
-        self.disk.remove(&segment.file_name())
+        self.remove(segment)
     }
 
     /// What a snapshot refers to, which outlasts a crash from now on.
@@ -320,7 +340,7 @@ impl BlockFiles {
         drop(state);
         let mut removed = Ok(());
         for segment in not_needed {
-            removed = self.disk.remove(&segment.file_name()).and(removed);
+            removed = self.remove(segment).and(removed);
         }
         removed
     }

@@ -38,6 +38,10 @@ impl Traffic {
     }
 }
 
+/// What the error of a scan says besides of a damaged block.
+pub(super) const SCAN_ADVICE: &str = ", and a row that is needed is lost. Other rows can be read by their keys; \
+     'thermocline check' names the keys of those that are lost: restore the file, or delete them by key";
+
 /// A block as of some moment. Its bytes stay readable for as long as this lives, also when its rows have left.
 pub(super) struct OpenedBlock {
     pub number: BlockNumber,
@@ -157,8 +161,8 @@ impl OpenedBlock {
         self.rows_in(bytes)
     }
 
-    /// Its rows, or those that can be read if it is damaged, with the damage.
-    pub fn rows_left(&self) -> Result<BlockRows> {
+    /// Its rows, or those that can be read if it is damaged, with the damage and this advice.
+    pub fn rows_left(&self, advice: &str) -> Result<BlockRows> {
         let mut bytes = Vec::new();
         self.read(0..self.end(), &mut bytes)?;
         let of = (self.number, self.block.table);
@@ -167,16 +171,13 @@ impl OpenedBlock {
             return Ok(BlockRows::new(self.number, bytes, rows.into_iter()));
         }
         let rows = places(&records_left(&bytes, of));
-        let damage = self.damaged(format_args!(
-            "it is not what was written, and a row that is needed is lost. Other rows can be read by their keys; \
-             'thermocline check' names the keys of those that are lost: restore the file, or delete them by key"
-        ));
+        let damage = self.damaged(format_args!("it is not what was written{advice}"));
         Ok(BlockRows::new(self.number, bytes, rows.into_iter()).with_damage(damage))
     }
 
     /// Reads the rows that can be read, for scans: see [`BlockRows::damage`].
     pub fn reader(self) -> BlockReader {
-        Box::new(move || self.rows_left())
+        Box::new(move || self.rows_left(SCAN_ADVICE))
     }
 
     fn rows_in(&self, bytes: Vec<u8>) -> Result<BlockRows> {

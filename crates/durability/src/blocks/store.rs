@@ -17,7 +17,7 @@ use super::block::Block;
 use super::directory::{DirectoryBuilder, KeysOfBlock};
 use super::files::{self, BlockFiles, Source};
 use super::format::{BlockBuilder, PAGE_BYTES, Record, segment_header};
-use super::opened::{OpenedBlock, RowRead, Traffic};
+use super::opened::{OpenedBlock, RowRead, SCAN_ADVICE, Traffic};
 use super::together;
 use super::writer::{BlockWrites, PendingBlock, SegmentWrites};
 use crate::disk::{Device, ReadFile};
@@ -249,6 +249,8 @@ pub struct BlockStore {
     block_bytes: u64,
     /// Blocks that cannot be read.
     aside: BTreeSet<BlockNumber>,
+    /// Blocks that have not been taken because they cannot be read, with the reason.
+    lost: BTreeMap<BlockNumber, Error>,
     written: u64,
     written_bytes: u64,
     traffic: Arc<Traffic>,
@@ -305,6 +307,7 @@ impl BlockStore {
             rows: 0,
             block_bytes: 0,
             aside: BTreeSet::new(),
+            lost: BTreeMap::new(),
             written: 0,
             written_bytes: 0,
             traffic: Arc::default(),
@@ -536,8 +539,10 @@ impl BlockStore {
 
     fn block(&self, number: BlockNumber) -> Result<(Block, &Segment)> {
         let block = self.blocks.get(&number).copied();
-        let block = block
-            .ok_or_else(|| Error::internal(format_args!("partition {} has no block {}", self.partition.0, number.0)))?;
+        let block = block.ok_or_else(|| {
+            let missing = || Error::internal(format_args!("partition {} has no block {}", self.partition.0, number.0));
+            self.lost.get(&number).cloned().unwrap_or_else(missing)
+        })?;
         let segment = self.segments.get(&block.segment).ok_or_else(|| no_segment(block.segment))?;
         Ok((block, segment))
     }
@@ -649,12 +654,13 @@ impl BlockStore {
     }
 }
 
-/// Reads all of a block that an earlier process has written.
+/// Reads a block that an earlier process has written, as far as its rows can be read; otherwise with the
+/// [damage](BlockRows::damage), which names the file and the place.
 ///
 /// # Errors
-/// If it cannot be read, or is not what was written, naming the file and the place.
+/// If it cannot be read.
 pub(crate) fn read_block(file: &Arc<dyn ReadFile>, segment: files::Segment, entry: &BlockEntry) -> Result<BlockRows> {
-    written(file, segment, entry).rows()
+    written(file, segment, entry).rows_left("")
 }
 
 /// An error unless a row of a block that an earlier process has written can be read.
@@ -718,6 +724,10 @@ impl Blocks for BlockStore {
         }
         self.enter(block.block, Block::of_entry(block, rows));
         Ok(())
+    }
+
+    fn lose(&mut self, block: BlockNumber, why: Error) {
+        self.lost.insert(block, why);
     }
 
     fn adopt_directories(&mut self, directories: &[DirectoryEntry]) {
@@ -788,7 +798,9 @@ impl Blocks for BlockStore {
         let opened: Vec<OpenedBlock> = blocks.into_iter().map(|block| self.opened(block)).collect::<Result<_>>()?;
         let at_once = self.files.disk().reads_at_once();
         Ok(Box::new(move || {
-            together::read_together(opened.into_iter(), at_once, |opened| (opened.number, opened.rows_left()))
+            together::read_together(opened.into_iter(), at_once, |opened| {
+                (opened.number, opened.rows_left(SCAN_ADVICE))
+            })
         }))
     }
 

@@ -5,12 +5,15 @@
 //!                                             --block------> keys: where there is no directory, or not of all indexes
 //!                                             --block------> keys and rows, where the partition has no such blocks
 //! ```
+//!
+//! A block that is read may be damaged in rows that have left it. Where a row that is needed is lost, and its keys with
+//! it, this fails, unless the replay [loses rows](SnapshotRows::loses).
 
 use std::sync::Arc;
 
 use thermocline_machine::ids::PartitionId;
 use thermocline_tables::partition::Filling;
-use thermocline_tables::table::{BlockEntry, DirectoryEntry};
+use thermocline_tables::table::{BlockEntry, BlockRows, DirectoryEntry};
 use thermocline_types::{Error, Result};
 
 use super::SnapshotRows;
@@ -76,16 +79,50 @@ impl BlocksOfSnapshot {
         let without_keys = self.blocks.iter().zip(&has_keys).filter(|(_, has_keys)| !**has_keys);
         let mut unread: Vec<&BlockEntry> = without_keys.map(|(entry, _)| entry).collect();
         unread.sort_unstable_by_key(|entry| (entry.segment, entry.at));
+        let mut rows_of_blocks = None;
         for entry in unread {
             check()?;
-            let OpenFile { segment, file, .. } = files.open((entry.segment, entry.at, entry.bytes))?;
-            filling.add_block(entry, read_block(&file, segment, entry)?, takes)?;
+            let (block, damage) = match files.block(entry) {
+                Ok(block) => (Some(block), None),
+                Err(error @ Error::Corrupt(_)) => (None, Some(error)),
+                Err(error) => return Err(error),
+            };
+            let Some(damage) = damage.or_else(|| block.as_ref().and_then(BlockRows::damage).cloned()) else {
+                if let Some(block) = block {
+                    filling.add_block(entry, block, takes)?;
+                }
+                continue;
+            };
+            let needed = rows_of_blocks.get_or_insert_with(|| filling.rows_of_blocks()).get(&entry.block).copied();
+            let found = block.map_or(Ok(0), |block| filling.add_block(entry, block, takes))?;
+            let lost = needed.unwrap_or(0).saturating_sub(found);
+            if lost > 0 {
+                let damage = of_table(filling, entry, &damage)?;
+                if !rows.loses() {
+                    return Err(needs_rows(&damage, lost));
+                }
+                filling.lose(entry.block, lost, damage);
+            }
         }
         if takes {
             filling.adopt_directories(&self.directories);
         }
         Ok(())
     }
+}
+
+/// The error of a block, with the name of its table.
+fn of_table(filling: &Filling<'_>, entry: &BlockEntry, damage: &Error) -> Result<Error> {
+    Ok(Error::corrupt(format_args!("table \"{}\": {damage}", filling.table_name(entry.table)?)))
+}
+
+#[cold]
+fn needs_rows(damage: &Error, rows: u32) -> Error {
+    Error::corrupt(format_args!(
+        "{damage}: {rows} of the rows there are lost, and their keys with them, without which a look-up could take a row for \
+         one that does not exist. With the whole file in its place nothing is lost; 'thermocline restore DB NEWDB \
+         --lose-rows' makes a database without these rows"
+    ))
 }
 
 /// The files of a partition's blocks; one is open.
@@ -110,6 +147,9 @@ impl Files<'_> {
             Some(open) => open,
             None => {
                 let segment = Segment { partition: self.owner, number };
+                if self.rows.is_missing(segment) {
+                    return Err(Error::corrupt(format_args!("{} is missing", segment.file_name())));
+                }
                 let (file, bytes) = (segment.file_name(), self.rows.referred_bytes(segment));
                 OpenFile { segment, file: Arc::from(self.rows.disk().open_direct(&file)?), bytes }
             }
@@ -120,6 +160,12 @@ impl Files<'_> {
             return Err(Error::corrupt(format_args!("the snapshot does not refer to byte {at} of {name}")));
         }
         Ok(open)
+    }
+
+    /// Reads a block, as far as its rows can be read.
+    fn block(&mut self, entry: &BlockEntry) -> Result<BlockRows> {
+        let OpenFile { segment, file, .. } = self.open((entry.segment, entry.at, entry.bytes))?;
+        read_block(&file, segment, entry)
     }
 
     fn read(&mut self, directory: &DirectoryEntry) -> Result<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Reads the files of a database and acts on them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_machine::ids::{Identity, Micros, Sequence, TransactionId};
@@ -12,7 +12,7 @@ use super::run::Run;
 use super::{Halt, ReadOnly, Replay};
 use crate::Semantics;
 use crate::backup::check_whole;
-use crate::blocks::BlockFiles;
+use crate::blocks::{BlockFiles, Segment};
 use crate::damage::missing_bytes;
 use crate::disk::{Disk, TEMPORARY, read_pieces};
 use crate::log::{
@@ -36,6 +36,10 @@ pub struct Plan {
     pub(super) log: Log,
     /// Stops a replay; `None` if nothing does.
     interrupt: Option<Arc<Interrupt>>,
+    /// Whether a replay goes on without rows that cannot be read.
+    pub(super) loses: bool,
+    /// Files of blocks that are missing, to which the snapshot refers. None unless it `loses` rows.
+    pub(super) missing: BTreeSet<Segment>,
 }
 
 /// The segments, oldest first.
@@ -96,6 +100,20 @@ impl Plan {
     /// # Errors
     /// If a file cannot be read, or is of a newer version, or the files are a part of an interrupted copy.
     pub fn make(disk: &dyn Disk) -> Result<Self> {
+        Self::make_with(disk, false)
+    }
+
+    /// [`Plan::make`] for a replay that goes on without rows in blocks that cannot be read, whose keys cannot be read
+    /// either: files of blocks may be missing or too short. A look-up does not find these rows, so what comes out is to be
+    /// copied without them, and not to be used.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn losing(disk: &dyn Disk) -> Result<Self> {
+        Self::make_with(disk, true)
+    }
+
+    fn make_with(disk: &dyn Disk, loses: bool) -> Result<Self> {
         check_whole(disk)?;
         let (control, control_damage) = match Control::read(disk) {
             Err(error @ Error::Corrupt(_)) => (None, Some(error)),
@@ -122,12 +140,14 @@ impl Plan {
         };
         let missing = snapshot.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.references.missing(disk))?;
         let snapshot = match (snapshot, missing.first()) {
-            (Some(snapshot), Some((extent, length))) => {
+            (Some(snapshot), Some((extent, length))) if !loses => {
                 damage = Some(missing_bytes(disk, &snapshot, *extent, *length));
                 None
             }
             (snapshot, _) => snapshot,
         };
+        let missing = missing.into_iter().filter(|(_, length)| length.is_none());
+        let missing = missing.map(|(extent, _)| extent.segment).collect();
         let snapshot_state = match (&snapshot, position) {
             (Some(_), _) => SnapshotState::Whole,
             (None, Some(_)) => SnapshotState::Damaged,
@@ -147,14 +167,14 @@ impl Plan {
         // Damage of the snapshot comes first: without it the rest would not matter.
         damage = damage.or(control_damage).or(log_damage);
         let newest = log.segments.back().map(|(newest, _)| *newest);
-        let missing = match control.map(|control| control.log) {
+        let missing_log = match control.map(|control| control.log) {
             Some(LogExtent::Ended(told)) if newest == Some(told) && !log.is_sealed => Some(missing_end(told, log.end)),
             Some(LogExtent::UpTo(told) | LogExtent::Ended(told)) if newest < Some(told) => {
                 Some(missing_segment(told, newest))
             }
             _ => None,
         };
-        let log_state = match (log_state, missing) {
+        let log_state = match (log_state, missing_log) {
             (LogState::Damaged | LogState::Gap, _) | (_, None) => log_state,
             (_, Some(missing)) => {
                 damage = damage.or(Some(missing));
@@ -162,7 +182,19 @@ impl Plan {
             }
         };
         let interrupt = None;
-        Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log, interrupt })
+        Ok(Self {
+            snapshot_state,
+            log_state,
+            damage,
+            identity,
+            snapshot,
+            position,
+            control,
+            log,
+            interrupt,
+            loses,
+            missing,
+        })
     }
 
     /// Lets `interrupt` stop its replays.
@@ -173,7 +205,7 @@ impl Plan {
 
     /// Plans again from the current files, with the same interrupt.
     pub fn made_again(&self, disk: &dyn Disk) -> Result<Self> {
-        Ok(Self { interrupt: self.interrupt.clone(), ..Self::make(disk)? })
+        Ok(Self { interrupt: self.interrupt.clone(), ..Self::make_with(disk, self.loses)? })
     }
 
     /// An error once the replay is to stop.
@@ -216,6 +248,14 @@ impl Plan {
     pub fn block_files(&self, disk: &Arc<dyn Disk>) -> Result<Arc<BlockFiles>> {
         let snapshot = self.snapshot.as_ref().map(|snapshot| (snapshot.position, &snapshot.references));
         BlockFiles::open(Arc::clone(disk), snapshot)
+    }
+
+    /// [`Plan::block_files`] of a database that is to be copied: none is removed.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn block_files_to_copy(&self, disk: &Arc<dyn Disk>) -> Result<Arc<BlockFiles>> {
+        BlockFiles::open_to_copy(Arc::clone(disk), self.snapshot.as_ref().map(|snapshot| &snapshot.references))
     }
 
     /// The newest snapshot; `None` if there is none, or it is damaged.
@@ -261,7 +301,16 @@ impl Plan {
             if let Err(error) = self.copy_sealed(disk, *last, end.next, &temporary) {
                 // On a full disk the copy would occupy the room that somebody frees for it.
                 let _ = disk.remove(&temporary);
-                return Err(error);
+                let Error::DiskFull(what) = error else { return Err(error) };
+                let directory = disk.location().map_or("the directory".into(), |path| path.display().to_string());
+                let bytes = self.log.end + end_of_segment(*last, end.next).len() as u64;
+                return Err(Error::DiskFull(
+                    format!(
+                        "{what}: a start copies the end of the log to {temporary}, which needs {bytes} bytes of free \
+                         space in {directory}"
+                    )
+                    .into(),
+                ));
             }
             disk.rename(&temporary, &name)?;
             disk.sync_directory()?;

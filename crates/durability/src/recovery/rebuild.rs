@@ -54,6 +54,9 @@ pub struct Rebuild<X> {
 /// Times that a record is looked at before its turn: what it needs first may say what it needs next.
 const LOOKS_MAX: u32 = 4;
 
+/// Keys of lost rows that an error names.
+const LOST_NAMED_MAX: usize = 16;
+
 /// Rows of all of a transaction's records but the last.
 #[derive(Debug)]
 struct Parts {
@@ -123,6 +126,11 @@ impl<X: Execute> Rebuild<X> {
         Self { threads, ..self }
     }
 
+    /// The partitions.
+    pub fn members_mut(&mut self) -> &mut [Member] {
+        &mut self.members
+    }
+
     /// The rebuilt partitions and schema.
     pub fn into_parts(self) -> (Vec<Member>, Schema, X) {
         (self.members, self.schema, self.execute)
@@ -138,7 +146,7 @@ impl<X: Execute> Rebuild<X> {
 
     /// Writes logged rows. There is no digest to compare: it covers all changes, while these are the last images of
     /// each row, which the record's checksum covers.
-    fn effects(&mut self, sequence: Sequence, effects: &Effects<'_>, behind: &[Record<'_>]) -> Result<()> {
+    fn effects(&mut self, record: &Record<'_>, effects: &Effects<'_>, behind: &[Record<'_>]) -> Result<()> {
         let parts = self.parts.take();
         let mut rows: Vec<_> = parts.iter().flat_map(Parts::effects).collect();
         effects.each(|effect| {
@@ -151,13 +159,23 @@ impl<X: Execute> Rebuild<X> {
         }
         // Many are read side by side anyway, and need not come back to be removed.
         if needed.iter().any(|needed| !needed.is_empty()) && !self.is_fetch(&needed, &[]) {
-            self.bring_back(sequence, needed, behind)?;
+            self.bring_back(record.sequence, needed, behind).map_err(|error| failed(record, error))?;
         }
         let partitions: BTreeSet<PartitionId> = rows.iter().map(|effect| effect.partition).collect();
         for id in partitions {
             let of = rows.iter().filter(|effect| effect.partition == id);
             let of = of.map(|effect| (effect.table, effect.tuple, effect.image));
-            self.member(id)?.partition.apply(of)?;
+            self.member(id)?.partition.apply(of).map_err(|error| {
+                let rows = self.members.iter().map(|member| {
+                    let here = rows.iter().filter(|effect| effect.partition == member.partition.id());
+                    here.map(|effect| (effect.table, effect.tuple)).collect()
+                });
+                let rows: Vec<_> = rows.collect();
+                match error {
+                    Error::Corrupt(_) => self.needs_lost(record, &rows, error),
+                    error => failed(record, error),
+                }
+            })?;
         }
         Ok(())
     }
@@ -190,7 +208,9 @@ impl<X: Execute> Rebuild<X> {
             abort(members_of(&mut self.members, record))?;
             let mut needed = self.needed();
             needed.iter_mut().for_each(NeededRows::require);
-            self.bring_back(record.sequence, needed, behind)?;
+            let rows: Vec<_> = needed.iter().map(|needed| needed.rows().to_vec()).collect();
+            let back = self.bring_back(record.sequence, needed, behind);
+            back.map_err(|error| self.needs_lost(record, &rows, error))?;
         }
         let members = members_of(&mut self.members, record);
         let digest =
@@ -210,6 +230,25 @@ impl<X: Execute> Rebuild<X> {
             self.keep_limit()?;
         }
         Ok(())
+    }
+
+    /// The error of a record that needs these rows of each partition, if some of them are lost: names it, and their keys.
+    #[cold]
+    fn needs_lost(&self, record: &Record<'_>, rows: &[Vec<(TableId, TupleId)>], error: Error) -> Error {
+        let Error::Corrupt(why) = error else { return error };
+        let of_partitions = self.members.iter().zip(rows);
+        let keys = of_partitions.flat_map(|(member, rows)| member.partition.lost_keys(rows, LOST_NAMED_MAX));
+        // Copies of a replicated row have one key.
+        let keys: BTreeSet<String> = keys.collect();
+        let keys: Vec<String> = keys.into_iter().take(LOST_NAMED_MAX).collect();
+        if keys.is_empty() {
+            return failed(record, Error::Corrupt(why));
+        }
+        Error::corrupt(format_args!(
+            "{} needs rows that are lost, with the keys {}: {why}",
+            Described(record),
+            keys.join(", ")
+        ))
     }
 
     /// The evicted rows that the last command has needed in each partition.
@@ -410,8 +449,7 @@ impl<X: Execute> Replay for Rebuild<X> {
                 self.execute((record, semantics), behind, |execute, scope| execute.statement(scope, sql, &parameters))
             }
             Body::Effects(effects) => {
-                let applied = self.effects(record.sequence, &effects, behind);
-                applied.map_err(|error| failed(record, error))?;
+                self.effects(record, &effects, behind)?;
                 self.keep_limit()
             }
             Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),

@@ -43,6 +43,16 @@ impl<'a> SnapshotRows<'a> {
         extents.find(|extent| extent.segment == segment).map_or(0, |extent| extent.bytes)
     }
 
+    /// Whether rows that cannot be read, with their keys, are left without them: see [`Plan::losing`].
+    pub(super) const fn loses(&self) -> bool {
+        self.plan.loses
+    }
+
+    /// Whether a file of blocks is missing, which only a replay that [loses](Self::loses) rows gets to see.
+    pub(super) fn is_missing(&self, segment: Segment) -> bool {
+        self.plan.missing.contains(&segment)
+    }
+
     /// The directory.
     pub(super) const fn disk(&self) -> &'a dyn Disk {
         self.disk

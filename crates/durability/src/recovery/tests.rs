@@ -524,12 +524,16 @@ fn a_full_disk_is_read_and_written_once_there_is_room() {
     let mut database = Database::filled(SnapshotState::Whole);
     database.commit(1).unwrap();
     let (all, _) = Database::recover_disk(&database.disk.clone()).unwrap();
+    let last = list_segments(&database.disk).unwrap().last().unwrap().file_name();
+    let needed = format!("needs {} bytes of free space", database.disk.open(&last).unwrap().length().unwrap());
     for _ in 0..2 {
         database.disk.set_faults(Faults { full: 1, ..Faults::default() });
         let (numbers, recovered) = database.recover().unwrap();
         let read_only = recovered.read_only.unwrap();
         assert!(matches!(read_only.cause, Error::DiskFull(_)), "{read_only}");
         assert_eq!(read_only.refusal().sqlstate(), "53100");
+        let said = read_only.to_string();
+        assert!(said.contains(&needed) && said.contains(&format!("{last}{TEMPORARY}")), "{needed}: {said}");
         assert_eq!(numbers, all);
         let files = database.disk.list().unwrap();
         assert!(files.iter().all(|name| !name.ends_with(TEMPORARY)), "{files:?}");

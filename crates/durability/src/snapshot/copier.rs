@@ -354,12 +354,15 @@ impl PreImages for Watcher {
     fn changed(&mut self, change: Change<'_>) -> bool {
         let Some(state) = self.state.upgrade() else { return false };
         let state = &mut *state.lock();
+        if state.tables.is_empty() {
+            return false;
+        }
         if change.unread.is_some() {
             state.fail(Error::internal("an unread row has changed while rows are copied"));
             return false;
         }
         let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else {
-            return !state.tables.is_empty();
+            return true;
         };
         if copy.uncopied.mark(change.id)
             && let Some(before) = change.before
@@ -373,6 +376,10 @@ impl PreImages for Watcher {
             state.pushed(chunk, resized);
         }
         true
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.upgrade().is_none_or(|state| state.lock().tables.is_empty())
     }
 
     fn held_up(&self) -> Option<Wait> {

@@ -10,7 +10,7 @@ use thermocline_types::{Error, Result};
 use super::copier::{Copier, Step};
 use super::manifest::{Manifest, list_snapshots};
 use super::writer::{SnapshotWriter, remove_attempt, remove_snapshots};
-use crate::blocks::BlockFiles;
+use crate::blocks::{BlockFiles, References};
 use crate::disk::Disk;
 
 /// Start of a snapshot: all partitions stand at one place in the log and are tracked from there on.
@@ -143,11 +143,21 @@ impl Taking {
     /// Makes it the snapshot of the database and removes earlier ones; the log up to it may be removed then. `durable`
     /// is the log's durable sequence, which must have reached its position.
     pub fn complete(self, durable: Sequence) -> Result<Manifest> {
+        self.complete_with(durable, |_| Ok(()))
+    }
+
+    /// [`Taking::complete`], after `copy` has put the files of blocks to which it refers in their place.
+    pub fn complete_with(
+        self,
+        durable: Sequence,
+        copy: impl FnOnce(&mut References) -> Result<()>,
+    ) -> Result<Manifest> {
         if !self.is_copied() {
             return Err(Error::internal("a snapshot without all rows"));
         }
         let Self { disk, mut writer, position, files, .. } = self;
-        let completed = files.sync(position).and_then(|references| {
+        let completed = files.sync(position).and_then(|mut references| {
+            copy(&mut references)?;
             writer.set_references(references);
             writer.complete(durable)
         });

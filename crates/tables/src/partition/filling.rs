@@ -119,14 +119,43 @@ impl Filling<'_> {
     }
 
     /// Adds the keys of the rows of a block that was read, and takes the block; unless it `stays`, the rows are brought
-    /// back instead.
+    /// back instead. Returns the number of rows that are in the block still.
     ///
     /// # Errors
     /// If the image of a row is none of the table, or the block's file cannot be opened.
-    pub fn add_block(&mut self, block: &BlockEntry, rows: BlockRows, stays: bool) -> Result<()> {
+    pub fn add_block(&mut self, block: &BlockEntry, rows: BlockRows, stays: bool) -> Result<u32> {
         let (table, indexes) = self.table(block.table)?;
         let found = table.fill_from_block(indexes, rows, stays)?;
-        self.found(block, found, stays)
+        self.found(block, found, stays)?;
+        Ok(found)
+    }
+
+    /// The number of evicted rows in each block.
+    pub fn rows_of_blocks(&self) -> BTreeMap<BlockNumber, u32> {
+        let mut rows = BTreeMap::new();
+        for table in self.partition.tables() {
+            for place in table.evicted_from(TupleId(0)).filter_map(|id| table.block_place(id)) {
+                *rows.entry(place.block).or_default() += 1;
+            }
+        }
+        rows
+    }
+
+    /// Leaves rows of a block without keys, because they cannot be read: a look-up does not find them, and what needs
+    /// one of them fails with this error, until they are [lost](Partition::lose).
+    pub fn lose(&mut self, block: BlockNumber, rows: u32, why: Error) {
+        self.without_keys = self.without_keys.saturating_sub(rows.into());
+        if let Some(blocks) = &mut self.partition.blocks {
+            blocks.lose(block, why);
+        }
+    }
+
+    /// Name of a table.
+    ///
+    /// # Errors
+    /// If there is none with this id.
+    pub fn table_name(&self, id: TableId) -> Result<&str> {
+        Ok(&self.partition.table(id)?.definition().name)
     }
 
     /// Takes the directories of blocks that it has taken.

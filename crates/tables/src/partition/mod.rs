@@ -11,6 +11,7 @@
 mod choice;
 mod eviction;
 mod filling;
+mod lost;
 mod needed;
 mod participants;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
@@ -24,6 +25,7 @@ mod waits;
 
 pub use eviction::{FetchedRow, Wanted, WantedId, WantedRow};
 pub use filling::Filling;
+pub use lost::LostRows;
 pub use needed::NeededRows;
 pub use participants::Participants;
 pub use partition::being_built;

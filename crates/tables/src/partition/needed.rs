@@ -56,6 +56,11 @@ impl NeededRows {
         }
     }
 
+    /// The rows, in the order in which they were found.
+    pub fn rows(&self) -> &[(TableId, TupleId)] {
+        &self.rows
+    }
+
     /// Notes that a transaction cannot go on without any of the rows so far.
     pub const fn require(&mut self) {
         self.required = self.rows.len();

@@ -29,6 +29,11 @@ pub trait PreImages: Send {
     /// Tables or the layout of their rows are about to change. No call follows this one.
     fn defined(&mut self);
 
+    /// Whether it needs no further change.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Event for the next transaction to wait for, because too many rows wait to be copied; `None` if it need not wait.
     fn held_up(&self) -> Option<Wait> {
         None

@@ -234,6 +234,9 @@ pub trait Blocks: Debug + Send {
     /// If its file cannot be opened.
     fn adopt(&mut self, block: &BlockEntry, rows: u32) -> Result<()>;
 
+    /// Notes that a block of an earlier process cannot be read: who needs one of its rows gets this error.
+    fn lose(&mut self, block: BlockNumber, why: Error);
+
     /// Takes the directories of such blocks, in files from which it has taken some.
     fn adopt_directories(&mut self, directories: &[DirectoryEntry]);
 

@@ -8,6 +8,8 @@ use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use thermocline_database::Error;
 
+use super::termination;
+
 /// Reason why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
@@ -15,8 +17,10 @@ pub enum Failure {
     Usage(String),
     /// An error; exit code 1.
     Failed(String),
-    /// Ctrl-C; exit code 130, as a shell reports SIGINT.
+    /// Ctrl-C or SIGTERM has stopped something; exit code 130 or 143, as a shell reports these signals.
     Interrupted,
+    /// SIGTERM came while there was nothing to do; exit code 0.
+    Terminated,
     /// The reader closed the output, as in `| head`; exit code 0.
     OutputClosed,
 }
@@ -33,8 +37,9 @@ impl Failure {
                 notice(format_args!("error: {message}"));
                 ExitCode::FAILURE
             }
+            Self::Interrupted if termination::has_come() => ExitCode::from(termination::TERMINATED),
             Self::Interrupted => ExitCode::from(130),
-            Self::OutputClosed => ExitCode::SUCCESS,
+            Self::Terminated | Self::OutputClosed => ExitCode::SUCCESS,
         }
     }
 

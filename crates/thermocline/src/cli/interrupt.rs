@@ -7,13 +7,12 @@ use tokio::sync::watch;
 
 use super::Failure;
 use super::output;
+use super::termination;
 
 /// Longest wait for a write of output after Ctrl-C.
 const OUTPUT_WAIT: Duration = Duration::from_millis(500);
 /// Time for a statement to clean up after SIGTERM.
 const TERMINATION_WAIT: Duration = Duration::from_secs(1);
-/// Exit code of a process ended by SIGTERM.
-const TERMINATED: i32 = 143;
 
 /// Receives Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
 #[derive(Debug, Clone)]
@@ -26,7 +25,8 @@ impl Interrupt {
     /// Starts to listen. From then on, Ctrl-C does not end the process by itself. With `insistent`, a second one does,
     /// and so does the first one while output waits for its reader, because a blocked write does not notice it.
     ///
-    /// SIGTERM stops the statement like Ctrl-C, so that no staged file remains, and then ends the process.
+    /// SIGTERM stops the statement like Ctrl-C, so that no staged file remains, and then ends the process, unless that
+    /// [ends by itself](termination::end_by_itself).
     ///
     /// # Errors
     /// If a signal handler cannot be installed.
@@ -39,9 +39,13 @@ impl Interrupt {
                 tokio::select! {
                     pressed = signals.recv() => if pressed.is_none() { break },
                     _ = termination.recv() => {
+                        termination::note();
                         sender.send_modify(|presses| *presses += 1);
                         tokio::time::sleep(TERMINATION_WAIT).await;
-                        std::process::exit(TERMINATED);
+                        if !termination::ends_by_itself() {
+                            std::process::exit(termination::TERMINATED.into());
+                        }
+                        continue;
                     }
                 }
                 sender.send_modify(|presses| *presses += 1);

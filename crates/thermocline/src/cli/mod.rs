@@ -25,6 +25,7 @@ mod shell;
 mod source;
 mod sql;
 mod storage;
+mod termination;
 mod workload_data;
 
 use std::ffi::OsString;

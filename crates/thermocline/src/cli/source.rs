@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::interrupt::Interrupt;
+use super::termination;
 
 /// Maximum bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -47,7 +48,8 @@ impl Source {
     /// The next piece, which may never come, unless Ctrl-C is pressed first. `None` at the end.
     ///
     /// # Errors
-    /// An error of opening or reading; invalid UTF-8, after all valid text; [`Failure::Interrupted`].
+    /// An error of opening or reading; invalid UTF-8, after all valid text; [`Failure::Interrupted`]; after SIGTERM
+    /// [`Failure::Terminated`].
     pub async fn next_piece(&mut self, interrupt: &mut Interrupt) -> std::result::Result<Option<String>, Failure> {
         match &self.end {
             Some(End::Whole) => return Ok(None),
@@ -56,7 +58,11 @@ impl Source {
         }
         let (path, file, is_stdin) = (self.path.clone(), self.file.take(), self.is_stdin());
         let read = tokio::task::spawn_blocking(move || read_piece(&path, file, is_stdin));
-        let read = interrupt.or(read).await?.map_err(|error| self.failed(error))?;
+        let read = match interrupt.or(read).await {
+            // All that has come has run.
+            Err(Failure::Interrupted) if termination::has_come() => return Err(Failure::Terminated),
+            read => read?.map_err(|error| self.failed(error))?,
+        };
         let (file, bytes) = read.map_err(|error| self.failed(error))?;
         self.file = file;
         let is_end = bytes.is_empty();

@@ -14,6 +14,7 @@ use super::recovery_line::RecoveryLine;
 use super::run::{Finished, Runner, Shown, counted};
 use super::script::{self, Origin};
 use super::shell;
+use super::termination;
 
 /// Arguments of `thermocline sql`.
 #[derive(Debug, Args)]
@@ -115,13 +116,9 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     if interactive {
         shell::run(&mut runner).await?;
     } else {
-        for script in scripts {
-            match script {
-                Source::Text(text) => script::run_argument(&mut runner, &text).await?,
-                Source::File(path) => {
-                    script::run_file(&mut runner, path, Origin::default()).await?;
-                }
-            }
+        match run_scripts(&mut runner, scripts).await {
+            Err(Failure::Terminated) => termination::end_by_itself(),
+            ran => ran?,
         }
     }
     // Closing may take a snapshot, which may be interrupted: the log has everything.
@@ -131,6 +128,18 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
         database.close().await
     };
     Ok(runner.interrupt.clone().or(closed).await??)
+}
+
+async fn run_scripts(runner: &mut Runner, scripts: Vec<Source>) -> Result<(), Failure> {
+    for script in scripts {
+        match script {
+            Source::Text(text) => script::run_argument(runner, &text).await?,
+            Source::File(path) => {
+                script::run_file(runner, path, Origin::default()).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a database would be created in a directory that does not exist, or has files of others. One that is empty

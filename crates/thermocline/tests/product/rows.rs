@@ -398,6 +398,46 @@ fn more_rows_than_memory() {
     assert!(text(&refused.stderr).contains("out of memory"), "{}", text(&refused.stderr));
 }
 
+/// The command in a message about a damaged block works as it is printed, and what needs no row of it works all the time.
+#[test]
+fn the_way_out_of_a_damaged_block_works_as_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("DB");
+    let run = |database: &Path, script: &str| output(Some(database), &["row_memory_limit=24MiB"], script);
+    let filled = run(
+        &database,
+        &format!(
+            "CREATE TABLE k (k BIGINT PRIMARY KEY, s TEXT NOT NULL) PARTITION BY (k);
+            INSERT INTO k SELECT value, repeat('x', 1000) FROM generate_series(1, 60000);
+            BACKUP TO '{}'",
+            folder.path().join("backup").display()
+        ),
+    );
+    assert!(filled.status.success(), "{}", text(&filled.stderr));
+    let files = std::fs::read_dir(database.join("rows")).unwrap().map(|entry| entry.unwrap().path());
+    let block = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("blocks-")).min().unwrap();
+    let mut bytes = std::fs::read(&block).unwrap();
+    bytes[4096 + 28 + 500] ^= 1;
+    std::fs::write(&block, bytes).unwrap();
+
+    let counted = run(&database, "SELECT count(*) AS n FROM k");
+    assert_eq!(text(&counted.stdout), "n\n60000\n", "{}", text(&counted.stderr));
+    let lengths = "SELECT count(*) AS n, sum(length(s)) AS s FROM k";
+    assert!(text(&run(&database, lengths).stderr).contains("table \"k\": blocks-"));
+    let check = |database: &Path| Command::new(BINARY).arg("check").arg(database).output().unwrap();
+    let damaged = check(&database);
+    assert_eq!(damaged.status.code(), Some(1));
+    let said = text(&damaged.stdout);
+    let (_, command) = said.split_once("'thermocline ").unwrap_or_else(|| panic!("{said}"));
+    let (command, _) = command.split_once('\'').unwrap();
+    let restored = Command::new(BINARY).args(command.split_whitespace()).current_dir(folder.path()).output().unwrap();
+    let lost = text(&restored.stderr);
+    assert!(restored.status.success() && lost.contains("1 rows of table \"k\" are lost, with the keys ("), "{lost}");
+    let new = folder.path().join("NEWDB");
+    assert!(check(&new).status.success(), "{}", text(&check(&new).stdout));
+    assert_eq!(text(&run(&new, lengths).stdout), "n,s\n59999,59999000\n");
+}
+
 #[test]
 fn what_was_acknowledged_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();

@@ -125,8 +125,12 @@ struct Open {
 
 impl Open {
     fn start() -> Self {
+        Self::start_in(None)
+    }
+
+    fn start_in(database: Option<&std::path::Path>) -> Self {
         let mut command = Command::new(BINARY);
-        command.args(["sql", "--format", "csv"]);
+        command.arg("sql").args(database).args(["--format", "csv"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -230,6 +234,23 @@ fn a_script_on_standard_input_ends_before_its_input_does() {
     assert_eq!(open.row(), "a=1");
     assert!(Command::new("kill").args(["-INT", &open.child.id().to_string()]).status().unwrap().success());
     assert_eq!(open.ends().0, Some(130));
+}
+
+/// SIGTERM while a program waits for its input is the end of it; a statement that it stops is not.
+#[test]
+fn sigterm_says_whether_it_has_stopped_anything() {
+    let endless = "SELECT count(*) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b;";
+    for (then, code) in [("", 0), ("DELETE FROM t", 0), (endless, 143)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut open = Open::start_in(Some(folder.path()));
+        open.write("CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1); SELECT count(*) AS a FROM t;");
+        assert_eq!(open.row(), "a=1");
+        open.write(then);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert!(Command::new("kill").args(["-TERM", &open.child.id().to_string()]).status().unwrap().success());
+        assert_eq!(open.child.wait().unwrap().code(), Some(code), "{then}");
+        assert_eq!(rows(Some(folder.path()), "SELECT count(*) AS a FROM t"), "a\n1\n", "{then}");
+    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub use load::Load;
 pub use memory::MemoryReport;
 pub use notice::{Notice, Notices};
 pub use opening::Opening;
+pub use restore::{RestoreTo, Restored};
 pub use row_engine::RowEngine;
 pub use row_session::{Canceller, RowSession};
 pub use settings::Settings;

@@ -125,7 +125,7 @@ impl Run {
     fn check(&mut self, trial: &Trial) -> Result<(), Vec<String>> {
         let disk = RealDisk::open(trial.directory.path()).unwrap();
         let report = match self.random.one_in(4) {
-            true => RowEngine::check(&disk, child::registrations(trial.languages), &mut |_| {}),
+            true => RowEngine::check(Arc::new(disk), child::registrations(trial.languages), &mut |_| {}),
             false => check_files(&disk),
         };
         let report = report.map_err(|error| vec![format!("check: {error}")])?;

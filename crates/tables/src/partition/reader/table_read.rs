@@ -20,6 +20,15 @@ pub trait RowSink: Send {
     /// Receives a row. Rows come in no particular order.
     fn row(&mut self, row: Row<'_>) -> Result<()>;
 
+    /// Receives a row of which it needs no value, and which is not read then. Returns false if it needs values: then
+    /// [`row`](Self::row) follows.
+    ///
+    /// # Errors
+    /// If it takes no more rows.
+    fn count(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Whether a step should end here although the sink could take more rows, because transactions have waited enough.
     fn pauses(&self) -> bool {
         false
@@ -236,11 +245,12 @@ impl TableRead {
             if done {
                 continue;
             }
-            if table.block_place(id).is_some() {
+            if table.block_place(id).is_none() {
+                sink.row(table.row_unread(id)?)?;
+            } else if !sink.count()? {
                 unread.put_off(id);
                 continue;
             }
-            sink.row(table.row_unread(id)?)?;
             if sink.pauses() {
                 break;
             }

@@ -123,6 +123,17 @@ impl HashMap {
         each!(&self.entries, segments => segments.bytes(), (segments, keys) => segments.bytes() + keys.bytes())
     }
 
+    /// Gives all keys to `each`, in no particular order, with their values. Keys shorter than the longest are followed by
+    /// zeros.
+    pub fn each(&self, each: &mut dyn FnMut(&[u8], u32)) {
+        each!(&self.entries, segments => {
+            segments.entries().for_each(|entry| each(&entry.key, u32::from_le_bytes(entry.value)));
+        }, (segments, keys) => {
+            let text = |entry: &Entry<8>| keys.get(key_of(&entry.key)).unwrap_or_default();
+            segments.entries().for_each(|entry| each(text(entry), u32::from_le_bytes(entry.value)));
+        });
+    }
+
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<u32> {

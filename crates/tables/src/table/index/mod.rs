@@ -6,6 +6,7 @@ mod ordered;
 mod page;
 mod runs;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
 
@@ -184,6 +185,31 @@ impl Index {
         let values = key::decode(key, &self.columns).unwrap_or_default();
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
         format!("({})", values.join(", "))
+    }
+
+    /// The keys of rows as messages show them, as far as they have one here. Reads the whole index: for errors.
+    pub fn key_texts(&self, rows: &BTreeSet<TupleId>) -> BTreeMap<TupleId, String> {
+        let mut texts = BTreeMap::new();
+        let mut found = |key: &[u8], id: TupleId| {
+            if rows.contains(&id) {
+                let bytes = key::length(key, &self.columns).unwrap_or(0);
+                texts.insert(id, self.key_text(key.get(..bytes).unwrap_or_default()));
+            }
+        };
+        match &self.body {
+            Body::Ordered(set) => {
+                Entries(set.range(Bound::Unbounded, Bound::Unbounded)).for_each(|(key, id)| found(key, id));
+            }
+            Body::Hash { map, lists, .. } => map.each(&mut |key, value| {
+                if value & LIST == 0 {
+                    return found(key, TupleId(value));
+                }
+                let list = (value & !LIST).to_be_bytes();
+                let ids = Entries(lists.range(Bound::Included(&list), Bound::Included(&list)));
+                ids.for_each(|(_, id)| found(key, id));
+            }),
+        }
+        texts
     }
 
     /// Rows with this key, in the order of their tuple ids. For an ordered index, `key` may have only the leading

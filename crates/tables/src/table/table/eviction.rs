@@ -1,6 +1,7 @@
 //! Rows that go to blocks and come back.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use thermocline_types::Value;
 
@@ -484,6 +485,22 @@ impl Table {
         self.ids.release(id);
         self.loads.release(id);
         Ok(())
+    }
+
+    /// The keys of rows in the first index, the primary key's if there is one, as messages show them. Reads the whole
+    /// index: for errors.
+    pub fn key_texts(&self, rows: &BTreeSet<TupleId>) -> BTreeMap<TupleId, String> {
+        self.indexes.first().map(|index| index.key_texts(rows)).unwrap_or_default()
+    }
+
+    /// Forgets an evicted row that cannot be read; says where it was. Indexes keep its keys, which they would need the
+    /// row for: the table can be copied from now on, and nothing else.
+    pub(crate) fn forget_lost(&mut self, id: TupleId) -> Option<BlockPlace> {
+        let place = self.block_place(id)?;
+        self.leave_block(id);
+        self.ids.release(id);
+        self.loads.release(id);
+        Some(place)
     }
 
     /// Whether evicted rows can be removed and replaced unread: only one index holds their keys, which a look-up in it

@@ -96,6 +96,11 @@ impl<const W: usize> Segments<W> {
         self.list.get(self.number(hash))
     }
 
+    /// All entries, in no particular order.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry<W>> {
+        self.list.iter().flat_map(Segment::entries)
+    }
+
     /// The value of a key.
     #[inline]
     pub fn get(&self, hash: u64, eq: impl Fn(&[u8; W]) -> bool) -> Option<u32> {
