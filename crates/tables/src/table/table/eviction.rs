@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use thermocline_types::Value;
 
 use super::reshape::widen;
 use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
+use crate::table::budget::Working;
+use crate::table::charge::Charge;
 use crate::table::locator::{BlockNumber, BlockPlace};
-use crate::table::put_off::{BLOCKS_AT_ONCE, PutOff};
+use crate::table::put_off::{AtOnce, PutOff};
 use crate::table::table_blocks::TableBlocks;
 use crate::table::undo::Unread;
 
@@ -157,8 +160,9 @@ impl Table {
         let layouts = self.block_layouts();
         while !evicted.is_empty() {
             stopped()?;
-            let mut live = |id| each(id, self.row_unread(id)?);
-            let found = evicted.blocks(|id| self.block_place(id), BLOCKS_AT_ONCE, &mut live)?;
+            let mut live = |id| each(id, self.row_unread(id)?).map(ControlFlow::Continue);
+            let at_once = (AtOnce::within(self.budget.limit()), |block| from.bytes_of(block));
+            let found = evicted.blocks(|id| self.block_place(id), at_once, &mut live)?;
             let read = TableBlocks::new(&self.definition, from).blocks_reader(found.into_iter().collect())?;
             for (number, block) in read() {
                 if let Ok(mut block) = block {
@@ -582,19 +586,23 @@ impl Table {
     }
 }
 
-/// Bytes of blocks that are kept to read further rows of them.
+/// Bytes of blocks that are kept to read further rows of them, and their share of the memory limit, unless it is a single
+/// block. A read is of half as many at most.
 const RECENT_BYTES: usize = 2 << 20;
+const RECENT_SHARE: u64 = 64;
 
 /// Reads evicted rows of a table in place, whole blocks at a time: for scans, which meet the rows of a block one soon
 /// after the other. The longer the scan, the more blocks are read side by side, before it meets their rows.
 #[derive(Debug)]
 pub struct EvictedRows<'a> {
     table: &'a Table,
-    blocks: TableBlocks<'a>,
-    /// Bytes of a block, about.
-    block_bytes: usize,
+    blocks: &'a dyn Blocks,
+    /// Maximum bytes of `recent`, unless it is a single block.
+    bytes_max: usize,
     /// The last read is the last.
     recent: VecDeque<BlockRows>,
+    /// Bytes of them, as memory of a statement.
+    charge: Charge,
     /// Blocks to be read next time. Few at first: the scan may stop early.
     ahead: usize,
 }
@@ -602,8 +610,9 @@ pub struct EvictedRows<'a> {
 impl<'a> EvictedRows<'a> {
     /// Reads from these blocks.
     pub fn new(table: &'a Table, blocks: &'a dyn Blocks) -> Self {
-        let (block_bytes, blocks) = (blocks.block_bytes(), TableBlocks::new(&table.definition, blocks));
-        Self { table, blocks, block_bytes, recent: VecDeque::new(), ahead: 1 }
+        let share = usize::try_from(table.budget.limit() / RECENT_SHARE).unwrap_or(usize::MAX);
+        let charge = Charge::new(&table.budget, Working::Queries);
+        Self { table, blocks, bytes_max: RECENT_BYTES.min(share), recent: VecDeque::new(), charge, ahead: 1 }
     }
 
     /// Gives an evicted row to `each`. Calls are in ascending order of ids.
@@ -631,36 +640,53 @@ impl EvictedRows<'_> {
     /// Reads the block of a row, and with it those of rows behind it.
     fn read(&mut self, id: TupleId, needed: BlockNumber) -> Result<()> {
         let mut numbers = vec![needed];
-        let most = self.ahead.min(RECENT_BYTES / 2 / self.block_bytes.max(1));
+        let mut bytes = self.blocks.bytes_of(needed);
+        let most = AtOnce { blocks: self.ahead, bytes: self.bytes_max / 2 };
         let next = |id: &TupleId| self.table.ids.next(TupleId(id.0 + 1));
         let behind = std::iter::successors(Some(id), next).take(AHEAD_ROWS);
         for place in behind.filter_map(|id| self.table.block_place(id)) {
-            if numbers.len() >= most {
+            if numbers.len() >= most.blocks {
                 break;
             }
             if !numbers.contains(&place.block) && !self.has(place.block) {
+                let more = self.blocks.bytes_of(place.block);
+                if !most.has_room((numbers.len(), bytes), more) {
+                    break;
+                }
+                bytes += more;
                 numbers.push(place.block);
             }
         }
-        self.ahead = (2 * self.ahead).min(BLOCKS_AT_ONCE);
-        let mut read = Vec::with_capacity(numbers.len());
-        for (number, block) in self.blocks.blocks_reader(numbers)?() {
+        self.ahead = (2 * self.ahead).min(AtOnce::within(self.table.budget.limit()).blocks);
+        self.forget_beyond(self.bytes_max.saturating_sub(bytes));
+        // They are read in any case, a single one if there is no memory for more: tables make room for it.
+        self.charge.set(self.recent_bytes() + bytes);
+        let blocks = TableBlocks::new(&self.table.definition, self.blocks);
+        for (number, block) in blocks.blocks_reader(numbers)?() {
             match block {
-                Ok(block) => read.push(block),
+                Ok(block) => self.recent.push_back(block),
                 // The others may not be needed.
                 Err(error) if number == needed => return Err(error),
                 Err(_) => {}
             }
         }
-        let mut bytes: usize = read.iter().map(BlockRows::memory_bytes).sum();
+        self.charge.set(self.recent_bytes());
+        Ok(())
+    }
+
+    fn recent_bytes(&self) -> usize {
+        self.recent.iter().map(BlockRows::memory_bytes).sum()
+    }
+
+    /// Forgets earlier blocks that have more than these bytes.
+    fn forget_beyond(&mut self, bytes_max: usize) {
+        let mut bytes = 0;
         let fit = |older: &&BlockRows| {
             bytes += older.memory_bytes();
-            bytes <= RECENT_BYTES
+            bytes <= bytes_max
         };
         let kept = self.recent.iter().rev().take_while(fit).count();
         self.recent.drain(..self.recent.len() - kept);
-        self.recent.extend(read);
-        Ok(())
     }
 }
 
