@@ -291,6 +291,11 @@ impl Table {
         self.rows.bytes()
     }
 
+    /// Bytes of its live rows, without free memory between them.
+    pub fn live_row_bytes(&self) -> usize {
+        self.rows.live_bytes()
+    }
+
     /// Image of a live row, which does not count as read.
     ///
     /// # Errors
