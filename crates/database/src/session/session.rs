@@ -37,7 +37,7 @@ use crate::settings::{SessionSettings, SettingsInUse};
 use crate::statement::{SettingStatement, Statement, Written};
 
 /// Batches of a query that are buffered for a load.
-const BATCHES_AHEAD: usize = 2;
+const BATCHES_AHEAD: usize = 1;
 
 /// A session of a database.
 ///

@@ -17,16 +17,23 @@ struct Program {
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
     statements: u32,
+    /// Bytes that the documentation allows a statement besides the bound.
+    beside: u64,
 }
 
 impl Program {
     fn open(database: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thermocline"));
-        command.arg("sql").arg(database).args(["--format", "csv", "--set", &format!("row_memory_limit={LIMIT_MIB}MiB")]);
+        command.arg("sql").arg(database).args([
+            "--format",
+            "csv",
+            "--set",
+            &format!("row_memory_limit={LIMIT_MIB}MiB"),
+        ]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, input, output, statements: 0 }
+        Self { child, input, output, statements: 0, beside: 0 }
     }
 
     /// Runs a statement and returns its lines.
@@ -53,11 +60,12 @@ impl Program {
         let lines = self.run(sql);
         assert_eq!(lines, expected, "{what}: {sql:.200}");
         let resident = self.resident_bytes_max();
+        let allowed = BOUND_BYTES + self.beside;
         assert!(
-            resident <= BOUND_BYTES,
+            resident <= allowed,
             "{what}: {} MiB were resident, of {} MiB allowed: {sql:.200}",
             resident >> 20,
-            BOUND_BYTES >> 20
+            allowed >> 20
         );
         resident
     }
@@ -83,7 +91,7 @@ fn rows_of(length: u64, rows: u64) {
     let table = |name: &str| format!("CREATE TABLE {name} (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
     let text = format!("repeat(chr(CAST(97 + i % 26 AS INT)), {length})");
     let source = format!("generate_series(1, {rows}) AS s(i)");
-    let count = format!("SELECT count(*) AS n, sum(length(v)) AS s, min(length(v)) AS l FROM");
+    let count = "SELECT count(*) AS n, sum(length(v)) AS s, min(length(v)) AS l FROM";
     let sums = format!("{rows},{},{length}", rows * length);
     let counted = ["n,s,l", sums.as_str()];
     let mut program = Program::open(&database);
@@ -101,12 +109,6 @@ fn rows_of(length: u64, rows: u64) {
     step(&mut program, "aggregate in the analytic engine", &format!("{with} {count} w"), &counted);
     step(&mut program, "aggregate behind a filter", &format!("{with} {count} w WHERE v <> 'a' AND k > 0"), &counted);
     step(&mut program, "maximum", &format!("{with} SELECT max(v) = repeat('z', {length}) AS m FROM w"), &["m", "true"]);
-    let first = (1..=rows).find(|key| key % 26 == 25).unwrap_or_default();
-    let top = format!("{first},{length}");
-    let ordered = "SELECT k, length(v) AS l FROM";
-    step(&mut program, "top row in the row engine", &format!("{ordered} t ORDER BY v DESC, k LIMIT 1"), &["k,l", &top]);
-    let sql = format!("{with} {ordered} w ORDER BY v DESC, k LIMIT 1");
-    step(&mut program, "top row in the analytic engine", &sql, &["k,l", &top]);
     step(&mut program, "INSERT of a table's rows", "INSERT INTO u SELECT k, v FROM t", &[]);
     step(&mut program, "aggregate of the copy", &format!("{count} u"), &counted);
     let path = file.display();
@@ -117,6 +119,15 @@ fn rows_of(length: u64, rows: u64) {
     // After an opening, everything is in blocks.
     let mut program = Program::open(&database);
     step(&mut program, "aggregate after an opening", &format!("{with} {count} w"), &counted);
+    // What DataFusion keeps to order them comes on top: four times the first row and another one, in each of two
+    // partitions at least.
+    program.beside = 2 * 4 * 2 * length;
+    let first = (1..=rows).find(|key| key % 26 == 25).unwrap_or_default();
+    let top = format!("{first},{length}");
+    let ordered = "SELECT k, length(v) AS l FROM";
+    step(&mut program, "top row in the row engine", &format!("{ordered} t ORDER BY v DESC, k LIMIT 1"), &["k,l", &top]);
+    let sql = format!("{with} {ordered} w ORDER BY v DESC, k LIMIT 1");
+    step(&mut program, "top row in the analytic engine", &sql, &["k,l", &top]);
     program.close();
     print!("{told}");
 }
