@@ -30,6 +30,7 @@ impl Program {
             "--set",
             &format!("row_memory_limit={LIMIT_MIB}MiB"),
         ]);
+        command.args(["--set", "executor_partitions=2"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
