@@ -16,6 +16,7 @@ use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::reader::{ReadRequest, ReadStep, RowSink};
 use thermocline_transactions::schema::TableDefinition;
 use thermocline_transactions::table::Row;
+use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
 
 type Rows = Arc<Mutex<Vec<String>>>;
@@ -338,4 +339,40 @@ fn rows_that_are_counted_are_not_read() {
             assert_eq!(reads(&mut session), before);
         }
     }
+}
+
+#[test]
+fn blocks_of_long_rows_are_few_at_a_time_and_counted() {
+    const ROW_BYTES: usize = 1 << 20;
+    const ROWS: usize = 24;
+    let database = open(1);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+    for key in 0..ROWS {
+        let values = [Value::Int(key as i64), Value::Text("x".repeat(ROW_BYTES).into())];
+        session.execute("INSERT INTO t VALUES ($1, $2)", &values).unwrap();
+    }
+    evict(&database, &mut session);
+    database.set_memory_bytes_max(64 << 20);
+    let rows = Rows::default();
+    let readers = session.read_tables(vec![request(&database, "t", &rows, usize::MAX)]).unwrap();
+    let counted = || database.memory().working_bytes("queries") as usize;
+    let before = counted();
+    let mut most = 0;
+    for mut reader in readers.into_iter().flatten() {
+        let mut seen = 0;
+        while reader.step(1024).unwrap() != ReadStep::Done {
+            most = most.max(counted() - before);
+            let now = rows.lock().unwrap().len();
+            assert!(now <= seen + 2, "{now} rows after {seen}");
+            seen = now;
+        }
+    }
+    assert!((ROW_BYTES..=2 * ROW_BYTES).contains(&most), "{most} bytes of blocks");
+    assert_eq!(counted(), before, "they are gone with the reading");
+    assert_eq!(rows.lock().unwrap().len(), ROWS);
+    // The row engine's own scan, whose blocks are gone with the statement.
+    let sum = session.execute("SELECT count(*), sum(length(v)) FROM t", &[]).unwrap();
+    assert_eq!(sum.rows.value(0, 1).to_string(), (ROWS * ROW_BYTES).to_string());
+    assert_eq!(counted(), before);
 }

@@ -21,12 +21,14 @@ use thermocline_pushdown::{NodeError, user_error};
 use thermocline_storage::open_bucket;
 use url::Url;
 
+use super::batches::in_batches_of;
 use super::blame::{of_execution, of_statement};
 use super::copy_file::{check_columns, copy_file};
 use super::engine::AnalyticEngine;
 use super::interruptible::interruptible;
 use super::options::StatementOptions;
 use super::planning::on_a_thread;
+use super::slices::in_slices;
 use super::state::SYSTEM;
 use crate::query::{QueryContext, QueryRecord, QueryStats, Turn};
 
@@ -161,14 +163,21 @@ impl AnalyticEngine {
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
-        let task_context = state.task_ctx();
+        let mut task_context = state.task_ctx();
         let mut plan = plan.clone();
         let target = match &mut plan {
             LogicalPlan::Copy(copy) => copy_file(copy, context.id()),
             _ => None,
         };
         let planning = on_a_thread(async move { state.create_physical_plan(&plan).await });
-        let physical = context.within_limits(planning).await?.map_err(of_statement)?;
+        let mut physical = context.within_limits(planning).await?.map_err(of_statement)?;
+        let rows_max = options.batch_rows.as_ref().and_then(|rows| rows(task_context.session_config()));
+        if let Some(rows) = rows_max.filter(|rows| *rows < task_context.session_config().batch_size()) {
+            (physical, task_context) = in_batches_of(rows.max(1), physical, &task_context)?;
+        }
+        if options.is_load {
+            physical = in_slices(physical)?;
+        }
         context.check()?;
         let schema = physical.schema();
         let physical = interruptible(physical, context)?;

@@ -7,6 +7,7 @@
 //!
 //! It keeps nothing of a session: settings, deadline and prepared statements are its caller's.
 
+mod batches;
 mod blame;
 mod copy_file;
 mod csv_copy;
@@ -23,6 +24,7 @@ mod planning;
 mod public_schema;
 mod restore;
 mod result;
+mod slices;
 mod state;
 mod statements;
 
@@ -31,4 +33,5 @@ pub use engine::{AnalyticEngine, FunctionEntry};
 pub use execution::EngineStream;
 pub use options::{CurrentQuery, EngineOptions, StatementOptions};
 pub use result::QueryResult;
+pub use slices::value_bytes;
 pub use state::{CATALOG, SCHEMA, SYSTEM, default_config};

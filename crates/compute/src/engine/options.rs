@@ -52,6 +52,9 @@ impl CurrentQuery {
 /// Adds to the configuration of a query what the scans of another engine's tables share in it.
 pub type Begin = Arc<dyn Fn(&mut SessionConfig) + Send + Sync>;
 
+/// The most rows of a batch of a planned query.
+pub type BatchRows = Arc<dyn Fn(&SessionConfig) -> Option<usize> + Send + Sync>;
+
 /// Options that a statement brings from its session.
 #[derive(Clone)]
 pub struct StatementOptions {
@@ -63,6 +66,11 @@ pub struct StatementOptions {
     pub current: CurrentQuery,
     /// Called for each attempt to run a query.
     pub begin: Option<Begin>,
+    /// Called with the configuration of a planned query; the most rows of a batch, if its rows are long. `None` for what
+    /// the configuration says.
+    pub batch_rows: Option<BatchRows>,
+    /// Whether the rows go into a row table, one by one: then batches of long texts are computed some rows at a time.
+    pub is_load: bool,
     /// Whether a query runs at once, however many do: its session's transaction holds what those that have their turn
     /// may wait for.
     pub runs_at_once: bool,
@@ -77,7 +85,8 @@ impl std::fmt::Debug for StatementOptions {
 impl StatementOptions {
     /// Of nobody's session, with any time.
     pub fn new(config: SessionConfig) -> Self {
-        Self { config, deadline: None, current: CurrentQuery::default(), begin: None, runs_at_once: false }
+        let current = CurrentQuery::default();
+        Self { config, deadline: None, current, begin: None, batch_rows: None, is_load: false, runs_at_once: false }
     }
 
     /// The session's settings of queries.

@@ -39,4 +39,5 @@ mod work;
 
 pub use hybrid_scan::HybridScanExec;
 pub(crate) use provider::ExternalScan;
+pub(crate) use run::with_batches_of;
 pub use sample::PartitionSample;

@@ -537,7 +537,7 @@ impl ScanRun {
 }
 
 /// A context in which readers yield batches of `rows` rows.
-fn with_batches_of(rows: usize, context: &Arc<TaskContext>) -> Arc<TaskContext> {
+pub fn with_batches_of(rows: usize, context: &Arc<TaskContext>) -> Arc<TaskContext> {
     if context.session_config().batch_size() == rows {
         return Arc::clone(context);
     }

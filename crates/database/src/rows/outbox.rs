@@ -66,6 +66,8 @@ pub struct BatchSink {
     rows: usize,
     bytes: usize,
     outbox: Arc<Outbox>,
+    /// Whether a batch was completed with or before the last row.
+    pauses: bool,
 }
 
 impl BatchSink {
@@ -77,7 +79,8 @@ impl BatchSink {
         outbox: Arc<Outbox>,
     ) -> Result<Self> {
         let columns = columns.map(|(position, data_type)| Ok((position, Column::new(data_type)?)));
-        Ok(Self { table: table.into(), schema, columns: columns.collect::<Result<_>>()?, rows: 0, bytes: 0, outbox })
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(Self { table: table.into(), schema, columns, rows: 0, bytes: 0, outbox, pauses: false })
     }
 
     /// Counts a row that is in the columns, and hands on a batch that is complete.
@@ -90,22 +93,23 @@ impl BatchSink {
         let arrays = self.columns.iter_mut().map(|(_, column)| column.finish()).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options);
-        (self.rows, self.bytes) = (0, 0);
+        (self.rows, self.bytes, self.pauses) = (0, 0, true);
         self.outbox.put(&self.table, batch.map_err(Error::internal)?)
     }
 }
 
 impl RowSink for BatchSink {
     fn row(&mut self, row: Row<'_>) -> Result<()> {
-        for (position, column) in &mut self.columns {
-            let value = row.value(*position);
-            if let ValueRef::Text(text) = value {
-                self.bytes += text.len();
-            } else if let ValueRef::Bytes(bytes) = value {
-                self.bytes += bytes.len();
-            }
-            column.push(value)?;
+        self.pauses = false;
+        let bytes = self.columns.iter().map(|(position, _)| heap_bytes(row.value(*position))).sum::<usize>();
+        // Long rows do not add up in one batch.
+        if self.rows > 0 && self.bytes + bytes > BATCH_BYTES {
+            self.hand_on()?;
         }
+        for (position, column) in &mut self.columns {
+            column.push(row.value(*position))?;
+        }
+        self.bytes += bytes;
         self.added()
     }
 
@@ -117,10 +121,20 @@ impl RowSink for BatchSink {
     }
 
     fn pauses(&self) -> bool {
-        self.rows == 0
+        self.pauses
     }
 
     fn finish(&mut self) -> Result<()> {
         if self.rows > 0 { self.hand_on() } else { Ok(()) }
+    }
+}
+
+/// Bytes of a value of variable length.
+fn heap_bytes(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Text(text) => text.len(),
+        ValueRef::Bytes(bytes) => bytes.len(),
+        ValueRef::Jsonb(jsonb) => jsonb.len(),
+        _ => 0,
     }
 }

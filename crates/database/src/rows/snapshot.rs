@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::datatypes::SchemaRef;
@@ -156,9 +157,23 @@ pub struct Registered {
 pub struct QuerySnapshot {
     /// The current snapshot; dropped with the plan.
     current: Mutex<Weak<RowSnapshot>>,
-    /// Approximate number of rows by table, for the planner.
-    rows: tokio::sync::OnceCell<HashMap<TableId, usize>>,
+    /// Approximate size of each table, for the planner.
+    sizes: tokio::sync::OnceCell<HashMap<TableId, TableSize>>,
+    /// Bytes of a row of the scan with the longest rows, about.
+    row_bytes: AtomicUsize,
 }
+
+/// Approximate size of a table.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TableSize {
+    /// Number of rows.
+    pub rows: usize,
+    /// Mean bytes of a row.
+    pub row_bytes: usize,
+}
+
+/// Bytes of a batch between the operators of a query, about.
+const BATCH_BYTES: usize = 1 << 20;
 
 impl QuerySnapshot {
     /// Registers a scan with the query's snapshot; with a new one if that has begun or was dropped.
@@ -180,24 +195,45 @@ impl QuerySnapshot {
         Registered { snapshot, place: 0, request }
     }
 
-    /// Approximate number of rows of a table.
+    /// Approximate size of a table.
     ///
     /// # Errors
     /// If the row engine has stopped.
-    pub async fn rows_of(&self, session: &AsyncRowSession, table: &TableDefinition) -> Result<usize> {
-        let rows = self.rows.get_or_try_init(|| async {
+    pub async fn size_of(&self, session: &AsyncRowSession, table: &TableDefinition) -> Result<TableSize> {
+        let sizes = self.sizes.get_or_try_init(|| async {
             let statistics = session.part(RowSession::statistics).await?;
-            let mut rows = HashMap::new();
+            let mut sizes = HashMap::new();
             for partition in &statistics.partitions {
+                let evicted = partition.blocks.map_or(0, |blocks| blocks.block_bytes / blocks.rows.max(1));
                 for table in &partition.tables {
+                    let size: &mut TableSize = sizes.entry(table.table.id).or_default();
                     // Every partition has all rows of a replicated table.
                     let counts = table.table.partition_by.is_some() || partition.partition == PartitionId(0);
-                    *rows.entry(table.table.id).or_insert(0) += if counts { table.rows } else { 0 };
+                    size.rows += if counts { table.rows } else { 0 };
+                    // Blocks do not tell for each table.
+                    let evicted =
+                        if table.evicted_rows > 0 { usize::try_from(evicted).unwrap_or(usize::MAX) } else { 0 };
+                    let live = table.live_row_bytes / table.live_rows.max(1);
+                    size.row_bytes = size.row_bytes.max(live).max(evicted);
                 }
             }
-            Ok::<_, DataFusionError>(rows)
+            Ok::<_, DataFusionError>(sizes)
         });
-        Ok(rows.await?.get(&table.id).copied().unwrap_or(0))
+        Ok(sizes.await?.get(&table.id).copied().unwrap_or_default())
+    }
+
+    /// Notes that the query scans rows of this many bytes, about.
+    pub fn scans_rows_of(&self, bytes: usize) {
+        self.row_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// The most rows of a batch between the operators of the query, so that it has about a mebibyte; `None` if it scans
+    /// no rows.
+    pub fn batch_rows(&self) -> Option<usize> {
+        match self.row_bytes.load(Ordering::Relaxed) {
+            0 => None,
+            bytes => Some((BATCH_BYTES / bytes).max(1)),
+        }
     }
 }
 

@@ -66,10 +66,14 @@ impl TableProvider for RowTable {
         let definitions = query.session.schema();
         let now = definitions.table(&self.definition.name).map_err(external)?;
         let now = if now.columns.starts_with(&self.definition.columns) { now } else { &self.definition };
-        let rows = query.snapshot.rows_of(&query.session, now).await?;
+        let size = query.snapshot.size_of(&query.session, now).await?;
+        let projected = columns.iter().filter_map(|column| now.columns.get(*column));
+        // Other columns are read as well, and left where they are.
+        let is_long = projected.into_iter().any(|column| !column.data_type.is_of_fixed_width());
+        query.snapshot.scans_rows_of(if is_long { size.row_bytes } else { 0 });
         let schema = Arc::new(self.schema.project(&columns)?);
         let partitions = query.session.store().partitions_of(now);
         let request = Request::new(Arc::clone(now), columns, schema, partitions, &state.runtime_env().memory_pool);
-        Ok(Arc::new(RowScanExec::new(query.snapshot.register(&query.session, request), rows)))
+        Ok(Arc::new(RowScanExec::new(query.snapshot.register(&query.session, request), size.rows)))
     }
 }

@@ -46,7 +46,7 @@ impl Session {
             return if table.if_not_exists { Ok(self.engine().nothing()) } else { Err(external(exists())) };
         }
         check_key(&table, &name, &query)?;
-        let rows = match self.analytic(query.clone(), interrupt).await {
+        let rows = match self.analytic_load(query.clone(), interrupt).await {
             Err(error) if is_of_planning(&error) && self.dispatch(&query)? == Dispatch::RowsFirst => {
                 self.unbounded(query.clone(), interrupt, error).await?
             }
@@ -68,7 +68,7 @@ impl Session {
         let rows = match of_texts(&query, types, &rows.schema)? {
             Some(texts) => {
                 drop(rows);
-                self.analytic(texts, interrupt).await?
+                self.analytic_load(texts, interrupt).await?
             }
             None => rows,
         };

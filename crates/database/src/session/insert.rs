@@ -1,11 +1,12 @@
 //! INSERT of the rows of a query that the row engine does not run.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType as ArrowType, Schema as ArrowSchema};
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Literal,
 };
+use thermocline_compute::value_bytes;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::{Statement as Sql, folded};
 use thermocline_transactions::database::{Load, RowSession, StatementResult};
@@ -157,15 +158,6 @@ pub fn are_few(rows: &[RecordBatch]) -> bool {
         && rows.iter().flat_map(RecordBatch::columns).map(value_bytes).sum::<usize>() <= FEW_BYTES
 }
 
-/// Bytes of a column's values, without those of other rows in the same buffers.
-fn value_bytes(column: &ArrayRef) -> usize {
-    match column.data_type() {
-        ArrowType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
-        ArrowType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
-        _ => column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()),
-    }
-}
-
 /// Adds batches to a load as they arrive, up to `None`, finishes it, and returns the number of rows. A channel that
 /// closes without `None` means that the query has failed or the statement was dropped; then the load leaves no rows.
 pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> RowResult<u64> {
@@ -282,7 +274,7 @@ fn last_name(name: &ObjectName) -> Option<String> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{StringArray, StringViewArray};
+    use arrow::array::{Array, ArrayRef, StringArray, StringViewArray};
 
     use super::*;
 

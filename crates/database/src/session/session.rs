@@ -37,7 +37,7 @@ use crate::settings::{SessionSettings, SettingsInUse};
 use crate::statement::{SettingStatement, Statement, Written};
 
 /// Batches of a query that are buffered for a load.
-const BATCHES_AHEAD: usize = 2;
+const BATCHES_AHEAD: usize = 1;
 
 /// A session of a database.
 ///
@@ -137,11 +137,14 @@ impl Session {
             config.set_extension(Arc::new(RowQuery::new(rows.clone())));
             config.set_extension(Arc::clone(&in_use));
         };
+        let batch_rows = |config: &SessionConfig| RowQuery::of(config).ok()?.snapshot.batch_rows();
         StatementOptions {
             config: self.own().lock().config.clone(),
             deadline,
             current: self.shared.current.clone(),
             begin: Some(Arc::new(begin)),
+            batch_rows: Some(Arc::new(batch_rows)),
+            is_load: false,
             runs_at_once: self.in_transaction(),
         }
     }
@@ -418,9 +421,9 @@ impl Session {
 
     /// Runs the query of an INSERT in the analytic engine.
     async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
-        let mut rows = self.analytic(plan.query.clone(), interrupt).await?;
+        let mut rows = self.analytic_load(plan.query.clone(), interrupt).await?;
         if let Some(texts) = plan.query_of_texts(&rows.schema)? {
-            rows = self.analytic(texts, interrupt).await?;
+            rows = self.analytic_load(texts, interrupt).await?;
         }
         let one = plan.with_parameters(&rows.schema)?;
         let batches = if self.in_transaction() || !plan.is_load() {
@@ -496,11 +499,21 @@ impl Session {
     }
 
     pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<EngineStream> {
+        self.analytic_with(statement, interrupt, false).await
+    }
+
+    /// [`Session::analytic`] for rows that go into a row table.
+    pub(super) async fn analytic_load(&self, statement: Statement, interrupt: &Interrupt) -> Result<EngineStream> {
+        self.analytic_with(statement, interrupt, true).await
+    }
+
+    async fn analytic_with(&self, statement: Statement, interrupt: &Interrupt, is_load: bool) -> Result<EngineStream> {
         // The statement may have been stopped in the row engine.
         interrupt.check().map_err(external)?;
         let text = Arc::clone(&statement.text);
         let Some(statement) = statement.into_analytic()? else { return user_err!(Syntax, "{text} is not a query") };
-        self.engine().stream(statement, &self.options(interrupt.deadline())).await
+        let options = StatementOptions { is_load, ..self.options(interrupt.deadline()) };
+        self.engine().stream(statement, &options).await
     }
 
     pub(super) fn streamed(&self, result: &StatementResult) -> Result<EngineStream> {

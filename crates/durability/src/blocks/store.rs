@@ -834,6 +834,10 @@ impl Blocks for BlockStore {
         candidates.into_iter().map(blocks).find(|blocks| !blocks.is_empty()).unwrap_or_default()
     }
 
+    fn bytes_of(&self, block: BlockNumber) -> usize {
+        self.blocks.get(&block).map_or(0, |block| block.bytes as usize)
+    }
+
     fn read_bytes(&self, block: BlockNumber, is_first: bool) -> usize {
         let Some(block) = self.blocks.get(&block) else { return 0 };
         let with_block = is_first && self.settings.merge == Merge::Block;

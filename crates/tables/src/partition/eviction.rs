@@ -20,7 +20,7 @@ use super::waits::WaitStatistics;
 use super::{Partition, Transaction};
 use crate::schema::TableId;
 use crate::table::{
-    BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
+    AtOnce, BlockNumber, BlockPlace, BlockReader, BlockRowImage, BlockRows, Blocks, Growth, HEADER_BYTES, ReadRow, Row,
     RowReader, Sampler, SamplingRate, Table, TableBlocks, TupleId, Unread, UseCounts, Victims,
 };
 
@@ -410,6 +410,15 @@ impl Partition {
     pub fn begin_relocation(&mut self) -> Vec<(BlockNumber, BlockReader)> {
         let Some(blocks) = self.blocks.as_deref().filter(|_| !self.is_relocating) else { return Vec::new() };
         let sparse = blocks.sparse((RELOCATED_BYTES / blocks.block_bytes().max(1)).max(1)).into_iter();
+        // Few where rows are long.
+        let (mut count, mut bytes) = (0, 0);
+        let at_once = AtOnce { blocks: usize::MAX, bytes: RELOCATED_BYTES };
+        let sparse = sparse.take_while(|block| {
+            let more = blocks.bytes_of(*block);
+            let has_room = at_once.has_room((count, bytes), more);
+            (count, bytes) = (count + 1, bytes + more);
+            has_room
+        });
         let readers: Vec<_> = sparse.filter_map(|block| Some((block, blocks.block_reader(block).ok()?))).collect();
         self.is_relocating = !readers.is_empty();
         readers

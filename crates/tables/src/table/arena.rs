@@ -135,7 +135,6 @@ impl Slots {
     }
 
     /// Slots in use.
-    #[cfg(test)]
     pub fn live(&self) -> usize {
         self.live
     }

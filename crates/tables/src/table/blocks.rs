@@ -292,6 +292,9 @@ pub trait Blocks: Debug + Send {
     /// go to other blocks, so that files can be removed.
     fn sparse(&self, count: usize) -> Vec<BlockNumber>;
 
+    /// Bytes that a [read](Self::block_reader) of all of a block takes; 0 if there is no such block.
+    fn bytes_of(&self, block: BlockNumber) -> usize;
+
     /// Bytes that a [read](Self::reader) of a row in this block is likely to take; 0 if there is no such block.
     fn read_bytes(&self, block: BlockNumber, is_first: bool) -> usize;
 

@@ -4,6 +4,7 @@ mod index;
 mod rows;
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use super::budget::Budget;
 use super::index::Index;
 use super::layout::Layout;
 use super::locator::{BlockNumber, Locators};
-use super::put_off::{BLOCKS_AT_ONCE, PutOff};
+use super::put_off::{AtOnce, PutOff};
 use super::row::Row;
 use super::slab::Slabs;
 use super::table::Table;
@@ -352,9 +353,10 @@ impl Building {
         }
         let blocks = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
         let mut live = Vec::new();
-        let found = self.put_off.blocks(|id| table.block_place(id), BLOCKS_AT_ONCE, &mut |id| {
+        let at_once = (AtOnce::within(budget.limit()), |block| blocks.bytes_of(block));
+        let found = self.put_off.blocks(|id| table.block_place(id), at_once, &mut |id| {
             live.push(id);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         for id in live {
             self.enter(id, table.row_unread(id)?, budget);

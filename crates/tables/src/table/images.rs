@@ -63,6 +63,12 @@ impl Images {
         Ok((Self { blocks, rows }, bytes))
     }
 
+    /// Bytes that they take.
+    pub fn memory_bytes(&self) -> usize {
+        let rows = self.rows.values().flatten().map(Vec::capacity).sum::<usize>();
+        self.blocks.values().map(BlockRows::memory_bytes).sum::<usize>() + rows
+    }
+
     /// Whether a row is among those that were read, or could not be.
     pub fn contains(&self, place: BlockPlace) -> bool {
         self.blocks.contains_key(&place.block) || self.rows.contains_key(&place)

@@ -1,6 +1,7 @@
 //! Rows that a pass over a table leaves for later because they are in blocks, which it then reads whole, each once.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use thermocline_types::{Error, Result};
 
@@ -11,8 +12,34 @@ use super::tuple_ids::TupleId;
 /// Rows put off that are looked at for their blocks at a time: less than a millisecond.
 const LOOKS_MAX: usize = 1 << 12;
 
-/// Blocks that are read together for it.
-pub const BLOCKS_AT_ONCE: usize = 16;
+/// Blocks that are read side by side for a pass over a table.
+const BLOCKS_AT_ONCE: usize = 16;
+/// Bytes of such blocks, and their share of the memory limit, unless it is a single block.
+const BYTES_AT_ONCE: usize = 4 << 20;
+const SHARE_AT_ONCE: u64 = 32;
+
+/// Bounds of the blocks that a pass over a table reads side by side, each of which has its rows in memory until the
+/// pass has seen them. Blocks of short rows are of one size, but a row may be longer than that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtOnce {
+    /// Blocks.
+    pub blocks: usize,
+    /// Bytes of them, unless it is a single one.
+    pub bytes: usize,
+}
+
+impl AtOnce {
+    /// Bounds with this memory limit.
+    pub fn within(limit: u64) -> Self {
+        let share = usize::try_from(limit / SHARE_AT_ONCE).unwrap_or(usize::MAX);
+        Self { blocks: BLOCKS_AT_ONCE, bytes: BYTES_AT_ONCE.min(share) }
+    }
+
+    /// Whether a further block of `more` bytes can be read with `blocks` that have `bytes`.
+    pub const fn has_room(self, (blocks, bytes): (usize, usize), more: usize) -> bool {
+        blocks == 0 || blocks < self.blocks && bytes.saturating_add(more) <= self.bytes
+    }
+}
 
 /// A set of rows of one table.
 #[derive(Debug, Default)]
@@ -80,18 +107,18 @@ impl PutOff {
         self.iter().filter(move |id| place(*id).is_some_and(|place| place.block == number))
     }
 
-    /// Up to `count` blocks with rows of the set, given where each row is. Those that are live by now are taken out and
-    /// given to `live`. May return none although there are some.
+    /// Blocks with rows of the set, as many as are read at once, given where each row is. Those that are live by now are
+    /// taken out and given to `live`, which says whether to go on. May return none although there are some.
     ///
     /// # Errors
     /// Those of `live`.
     pub fn blocks(
         &mut self,
         place: impl Fn(TupleId) -> Option<BlockPlace>,
-        count: usize,
-        live: &mut dyn FnMut(TupleId) -> Result<()>,
+        (at_once, bytes_of): (AtOnce, impl Fn(BlockNumber) -> usize),
+        live: &mut dyn FnMut(TupleId) -> Result<ControlFlow<()>>,
     ) -> Result<BTreeSet<BlockNumber>> {
-        let (mut blocks, mut looks) = (BTreeSet::new(), 0);
+        let (mut blocks, mut looks, mut bytes) = (BTreeSet::new(), 0, 0);
         while let Some(word) = self.words.get(self.resumed_at).copied() {
             let mut left = word;
             while left != 0 {
@@ -99,15 +126,20 @@ impl PutOff {
                 left &= left - 1;
                 looks += 1;
                 match place(id) {
+                    Some(place) if blocks.contains(&place.block) => {}
                     Some(place) => {
-                        blocks.insert(place.block);
-                        if blocks.len() >= count {
+                        let more = bytes_of(place.block);
+                        if !at_once.has_room((blocks.len(), bytes), more) {
                             return Ok(blocks);
                         }
+                        bytes += more;
+                        blocks.insert(place.block);
                     }
                     None => {
                         self.take(id);
-                        live(id)?;
+                        if live(id)?.is_break() {
+                            return Ok(blocks);
+                        }
                     }
                 }
             }
@@ -133,5 +165,63 @@ impl PutOff {
         let Some(lost) = self.of_block(block.block(), &place).next() else { return Ok(()) };
         let missing = || Error::corrupt(format_args!("block {} has no row {}", block.block().0, lost.0));
         Err(block.damage().cloned().unwrap_or_else(missing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rows of each block.
+    fn place(id: TupleId) -> Option<BlockPlace> {
+        Some(BlockPlace { block: BlockNumber(u64::from(id.0 / 2)), offset: id.0 % 2 })
+    }
+
+    fn found(at_once: AtOnce, bytes: usize) -> Vec<usize> {
+        let mut put_off = PutOff::default();
+        (0..200).for_each(|id| put_off.add(TupleId(id), TupleId(200)));
+        let mut counts = Vec::new();
+        while !put_off.is_empty() {
+            let mut none = |_| Ok(ControlFlow::Continue(()));
+            let blocks = put_off.blocks(place, (at_once, |_| bytes), &mut none).unwrap();
+            counts.push(blocks.len());
+            for block in blocks {
+                let ids: Vec<TupleId> = put_off.of_block(block, place).collect();
+                assert_eq!(ids.len(), 2);
+                ids.into_iter().for_each(|id| assert!(put_off.take(id)));
+            }
+        }
+        assert_eq!(counts.iter().sum::<usize>(), 100);
+        counts
+    }
+
+    #[test]
+    fn blocks_that_are_read_at_once_are_bounded_by_number_and_by_bytes() {
+        let at_once = AtOnce::within(64 << 20);
+        assert_eq!(at_once, AtOnce { blocks: 16, bytes: 2 << 20 });
+        assert!(found(at_once, 64 << 10).iter().all(|count| *count <= 16));
+        assert!(found(at_once, 64 << 10).contains(&16));
+        assert!(found(at_once, 700 << 10).iter().all(|count| *count <= 2));
+        // One that is longer than all of them may be.
+        assert!(found(at_once, 16 << 20).iter().all(|count| *count == 1));
+        assert_eq!(AtOnce::within(u64::MAX), AtOnce { blocks: 16, bytes: 4 << 20 });
+    }
+
+    #[test]
+    fn a_pass_over_rows_that_are_live_again_goes_on_where_it_was_stopped() {
+        let mut put_off = PutOff::default();
+        (0..200).for_each(|id| put_off.add(TupleId(id), TupleId(200)));
+        let mut seen = Vec::new();
+        while !put_off.is_empty() {
+            let before = seen.len();
+            let mut one = |id: TupleId| {
+                seen.push(id.0);
+                Ok(ControlFlow::Break(()))
+            };
+            let none = put_off.blocks(|_| None, (AtOnce::within(1 << 30), |_| 0), &mut one).unwrap();
+            assert!(none.is_empty());
+            assert!(seen.len() <= before + 1);
+        }
+        assert_eq!(seen, (0..200).collect::<Vec<_>>());
     }
 }

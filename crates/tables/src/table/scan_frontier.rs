@@ -1,8 +1,10 @@
 //! Progress of a reader through a table that transactions change.
 
+use std::ops::ControlFlow;
+
 use thermocline_types::{Error, Result};
 
-use super::put_off::PutOff;
+use super::put_off::{AtOnce, PutOff};
 use super::{BlockReader, BlockRows, Blocks, Table, TableBlocks, TupleId};
 
 /// Rows of a table that a reader (a snapshot, or a query) has not read yet. It reads all rows as of one moment, in
@@ -80,21 +82,25 @@ impl ScanFrontier {
         !self.put_off.is_empty()
     }
 
-    /// Reads of up to `count` blocks with rows that were put off, to be [chosen from](Self::choose). Rows that are live
-    /// by now are given to `live` instead. May return none although there are some.
+    /// Reads of blocks with rows that were put off, as many as are read at once, to be [chosen from](Self::choose), and
+    /// the bytes that they take. Rows that are live by now are given to `live` instead, which says whether to go on. May
+    /// return none although there are some.
     ///
     /// # Errors
     /// If there are no `blocks`, and those of `live`.
-    pub fn block_readers(
+    pub(crate) fn block_readers(
         &mut self,
         (table, blocks): (&Table, Option<&dyn Blocks>),
-        count: usize,
-        live: &mut dyn FnMut(TupleId) -> Result<()>,
-    ) -> Result<Vec<BlockReader>> {
+        at_once: AtOnce,
+        live: &mut dyn FnMut(TupleId) -> Result<ControlFlow<()>>,
+    ) -> Result<(Vec<BlockReader>, usize)> {
         let blocks = blocks.ok_or_else(|| Error::internal("evicted rows without blocks"))?;
-        let blocks = TableBlocks::new(table.definition(), blocks);
-        let found = self.put_off.blocks(|id| table.block_place(id), count, live)?;
-        found.into_iter().map(|block| blocks.block_reader(block)).collect()
+        let bytes_of = |block| blocks.bytes_of(block);
+        let found = self.put_off.blocks(|id| table.block_place(id), (at_once, &bytes_of), live)?;
+        let bytes = found.iter().copied().map(bytes_of).sum();
+        let of_table = TableBlocks::new(table.definition(), blocks);
+        let readers = found.into_iter().map(|block| of_table.block_reader(block));
+        Ok((readers.collect::<Result<_>>()?, bytes))
     }
 
     /// Chooses the rows of a block that are to be read from it: those put off that are still there.

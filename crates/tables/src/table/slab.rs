@@ -120,6 +120,11 @@ impl Slabs {
         self.classes.iter().map(Slots::bytes).sum()
     }
 
+    /// Bytes of the slots in use.
+    pub fn live_bytes(&self) -> usize {
+        self.classes.iter().map(|slots| slots.live() * slots.slot_bytes()).sum()
+    }
+
     /// Bytes of an item; `None` for an invalid item.
     #[inline]
     pub fn get(&self, item: Item) -> Option<&[u8]> {

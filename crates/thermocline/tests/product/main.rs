@@ -33,6 +33,7 @@ mod memory;
 mod moments;
 mod nesting;
 mod representations;
+mod resident;
 mod rows;
 mod screens;
 mod scripts;

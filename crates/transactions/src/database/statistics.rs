@@ -54,6 +54,8 @@ pub struct TableStatistics {
     pub live_rows: usize,
     /// See there.
     pub evicted_rows: usize,
+    /// Bytes of the rows in memory, without free memory between them.
+    pub live_row_bytes: usize,
     /// Rows that went to blocks since the start.
     pub evicted_total: u64,
     /// Rows that came back.
@@ -71,6 +73,7 @@ impl PartitionStatistics {
                 rows: table.rows(),
                 live_rows: table.live_rows(),
                 evicted_rows: table.evicted_rows(),
+                live_row_bytes: table.live_row_bytes(),
                 evicted_total,
                 returned_total,
                 memory: table.memory(),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use thermocline_machine::ids::PartitionId;
-use thermocline_tables::partition::reader::{ReadStep, SharedRead};
-use thermocline_tables::table::BlockRows;
+use thermocline_tables::partition::reader::{BlocksRead, ChosenRows, ReadStep, SharedRead};
 use thermocline_types::{Error, Result};
 
 use super::work::Work;
@@ -18,8 +17,10 @@ pub struct TableReader {
     /// `None` if all rows have been handed on already. It does not keep the database open: a cancelled query may take a
     /// while to drop it.
     read: Option<(Handle<Work>, PartitionId, SharedRead)>,
-    /// Blocks that were read for the next step.
-    blocks: Vec<BlockRows>,
+    /// Rows of blocks that have not been handed on.
+    chosen: Option<ChosenRows>,
+    /// Blocks that were read for the next visit of the partition.
+    blocks: BlocksRead,
 }
 
 impl fmt::Debug for TableReader {
@@ -29,21 +30,27 @@ impl fmt::Debug for TableReader {
 }
 
 impl TableReader {
-    pub(super) const fn new(handle: Handle<Work>, partition: PartitionId, read: SharedRead) -> Self {
-        Self { read: Some((handle, partition, read)), blocks: Vec::new() }
+    pub(super) fn new(handle: Handle<Work>, partition: PartitionId, read: SharedRead) -> Self {
+        Self { read: Some((handle, partition, read)), chosen: None, blocks: BlocksRead::default() }
     }
 
-    pub(super) const fn done() -> Self {
-        Self { read: None, blocks: Vec::new() }
+    pub(super) fn done() -> Self {
+        Self { read: None, chosen: None, blocks: BlocksRead::default() }
     }
 
     /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that; then reads rows in
-    /// blocks, while the partition goes on. Nothing is read if the partition's queue is full: [`ReadStep::Busy`].
+    /// blocks, while the partition goes on. It ends earlier when the sink [pauses](RowSink::pauses); the next step goes on
+    /// with the rows that were read. Nothing is read if the partition's queue is full: [`ReadStep::Busy`].
+    ///
+    /// [RowSink::pauses]: thermocline_tables::partition::reader::RowSink::pauses
     ///
     /// # Errors
     /// If the database has been closed, or the reading fails.
     pub fn step(&mut self, ids: u32) -> Result<ReadStep> {
         let Some((handle, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
+        if self.chosen.is_some() {
+            return self.hand_on();
+        }
         // They are not lost if the partition cannot be asked.
         let blocks = Arc::new(Mutex::new(std::mem::take(&mut self.blocks)));
         let (shared, given) = (Arc::clone(read), Arc::clone(&blocks));
@@ -58,14 +65,24 @@ impl TableReader {
             }
             step => step??,
         };
-        let step = stepped.step;
-        // Commits of the partition wait for one block at most.
-        let blocks = stepped.read(|layouts, block| read.lock().hand_on(layouts, block));
-        self.blocks = blocks.inspect_err(|error| read.lock().fail(error.clone()))?;
-        if step == ReadStep::Done {
+        self.blocks = stepped.to_read.read().inspect_err(|error| read.lock().fail(error.clone()))?;
+        self.chosen = stepped.chosen;
+        if stepped.step == ReadStep::Done {
             self.read = None;
         }
-        Ok(step)
+        if self.chosen.is_some() { self.hand_on() } else { Ok(stepped.step) }
+    }
+
+    /// Hands on rows of blocks, until all are or the sink pauses.
+    fn hand_on(&mut self) -> Result<ReadStep> {
+        if let (Some((.., read)), Some(chosen)) = (&self.read, &mut self.chosen) {
+            // Commits of the partition wait for one block at most.
+            let is_left = chosen.hand_on(|layouts, block| read.lock().hand_on(layouts, block));
+            if !is_left? {
+                self.chosen = None;
+            }
+        }
+        Ok(ReadStep::More)
     }
 }
 

@@ -22,6 +22,8 @@ thread_local! {
 
 /// Memory of a thread that is kept between two transfers.
 const KEPT_BYTES: usize = 256 << 10;
+/// Bytes of a transfer: more, as of a block with a long row, go one after the other.
+const TRANSFER_BYTES: usize = 1 << 20;
 
 /// A file of whole pages that is written. Appends must be of whole pages, too.
 #[derive(Debug)]
@@ -90,9 +92,11 @@ fn with_aligned<T>(bytes: usize, transfer: impl FnOnce(&mut [u8]) -> Result<T>) 
 
 impl AppendFile for DirectAppend {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        with_aligned(bytes.len(), |aligned| {
-            aligned.copy_from_slice(bytes);
-            self.file.append(aligned)
+        bytes.chunks(TRANSFER_BYTES).try_for_each(|part| {
+            with_aligned(part.len(), |aligned| {
+                aligned.copy_from_slice(part);
+                self.file.append(aligned)
+            })
         })
     }
 
@@ -112,13 +116,21 @@ impl ReadFile for DirectRead {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        with_aligned(buffer.len(), |aligned| {
-            let read = self.file.read_at(offset, aligned)?;
-            if let (Some(to), Some(from)) = (buffer.get_mut(..read), aligned.get(..read)) {
-                to.copy_from_slice(from);
+        let mut read_before = 0;
+        for part in buffer.chunks_mut(TRANSFER_BYTES) {
+            let read = with_aligned(part.len(), |aligned| {
+                let read = self.file.read_at(offset + read_before as u64, aligned)?;
+                if let (Some(to), Some(from)) = (part.get_mut(..read), aligned.get(..read)) {
+                    to.copy_from_slice(from);
+                }
+                Ok(read)
+            })?;
+            read_before += read;
+            if read < part.len() {
+                break;
             }
-            Ok(read)
-        })
+        }
+        Ok(read_before)
     }
 
     fn is_asynchronous(&self) -> bool {

@@ -14,6 +14,6 @@
 
 mod table_read;
 
-pub use table_read::{ReadRequest, ReadStep, RowSink, Stepped};
+pub use table_read::{BlocksRead, BlocksToRead, ChosenRows, ReadRequest, ReadStep, RowSink, Stepped};
 
 pub use table_read::{SharedRead, read_all};

@@ -1,6 +1,8 @@
 //! Reading of one table in one partition, in steps between transactions.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,7 +12,9 @@ use thermocline_types::{Error, Result};
 
 use crate::partition::Partition;
 use crate::schema::TableDefinition;
-use crate::table::{BlockLayouts, BlockReader, BlockRows, Change, Layout, Row, ScanFrontier, Table};
+use crate::table::{
+    AtOnce, BlockLayouts, BlockReader, BlockRows, Change, Charge, Layout, Row, ScanFrontier, Table, Working,
+};
 
 /// Receiver of the rows of one table in one partition.
 ///
@@ -29,7 +33,8 @@ pub trait RowSink: Send {
         Ok(false)
     }
 
-    /// Whether a step should end here although the sink could take more rows, because transactions have waited enough.
+    /// Whether a step should end with the last row although the sink could take more: because transactions have waited
+    /// enough, and because what it has is to be taken before it gets more.
     fn pauses(&self) -> bool {
         false
     }
@@ -56,23 +61,63 @@ impl fmt::Debug for ReadRequest {
 pub struct Stepped {
     /// Whether there is more to read.
     pub step: ReadStep,
-    /// Blocks with rows that were chosen, for the reader to hand on.
-    pub chosen: Option<(BlockLayouts, Vec<BlockRows>)>,
+    /// Blocks with rows that were chosen, for the reader to hand on. There are none to read then.
+    pub chosen: Option<ChosenRows>,
     /// Blocks to be read for the next step.
-    pub to_read: Vec<BlockReader>,
+    pub to_read: BlocksToRead,
 }
 
-impl Stepped {
-    /// Gives the chosen rows to `hand_on`, a block at a time, and reads the blocks for the next step. Not in the
-    /// partition's thread.
+/// Blocks of a scan, charged as memory of a query: in any case, because there are few of them, and a single one if it is
+/// long; tables make room for them.
+#[derive(Default)]
+pub struct BlocksToRead {
+    readers: Vec<BlockReader>,
+    charge: Charge,
+}
+
+impl BlocksToRead {
+    /// Reads them. Not in the partition's thread.
     ///
     /// # Errors
-    /// If a block cannot be read; and those of `hand_on`.
-    pub fn read(self, mut hand_on: impl FnMut(&BlockLayouts, &BlockRows) -> Result<()>) -> Result<Vec<BlockRows>> {
-        if let Some((layouts, blocks)) = &self.chosen {
-            blocks.iter().try_for_each(|block| hand_on(layouts, block))?;
+    /// If one cannot be read.
+    pub fn read(mut self) -> Result<BlocksRead> {
+        let blocks = self.readers.into_iter().map(|read| read()).collect::<Result<VecDeque<_>>>()?;
+        self.charge.set(blocks.iter().map(BlockRows::memory_bytes).sum());
+        Ok(BlocksRead { blocks, charge: self.charge })
+    }
+}
+
+/// Blocks that were read for a step of a scan, and their charge.
+#[derive(Debug, Default)]
+pub struct BlocksRead {
+    blocks: VecDeque<BlockRows>,
+    charge: Charge,
+}
+
+/// Rows of blocks that a step has chosen.
+#[derive(Debug)]
+pub struct ChosenRows {
+    layouts: BlockLayouts,
+    read: BlocksRead,
+}
+
+impl ChosenRows {
+    /// Gives the rows to `hand_on`, a block at a time, each of which is gone then, until that says that the receiver has
+    /// enough for now. Says whether there are more. Not in the partition's thread.
+    ///
+    /// # Errors
+    /// Those of `hand_on`.
+    pub fn hand_on(&mut self, mut hand_on: impl FnMut(&BlockLayouts, &BlockRows) -> Result<bool>) -> Result<bool> {
+        let BlocksRead { blocks, charge } = &mut self.read;
+        while let Some(block) = blocks.pop_front() {
+            let is_enough = hand_on(&self.layouts, &block)?;
+            charge.set(charge.bytes().saturating_sub(block.memory_bytes()));
+            drop(block);
+            if is_enough {
+                break;
+            }
         }
-        self.to_read.into_iter().map(|read| read()).collect()
+        Ok(!blocks.is_empty())
     }
 }
 
@@ -139,22 +184,23 @@ fn gone(definition: &TableDefinition) -> Error {
 
 /// Rows between two checks of the interrupt.
 const LOOK_EVERY_IDS: u32 = 4096;
-/// Blocks that are read for one step.
-const BLOCKS_AT_ONCE: usize = 16;
 
 /// Reads all rows, unless it is interrupted.
 pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &Interrupt) -> Result<()> {
     match request.begin(partition)? {
         None => Ok(()),
         Some(mut read) => {
-            let mut blocks = Vec::new();
+            let mut blocks = BlocksRead::default();
             loop {
                 interrupt.check()?;
                 let stepped = read.step(partition, LOOK_EVERY_IDS, blocks)?;
                 if stepped.step == ReadStep::Done {
                     return Ok(());
                 }
-                blocks = stepped.read(|layouts, block| read.hand_on(layouts, block))?;
+                if let Some(mut chosen) = stepped.chosen {
+                    while chosen.hand_on(|layouts, block| read.hand_on(layouts, block))? {}
+                }
+                blocks = stepped.to_read.read()?;
             }
         }
     }
@@ -209,7 +255,7 @@ impl TableRead {
     ///
     /// # Errors
     /// If reading has failed, now or before.
-    pub fn step(&mut self, partition: &Partition, ids: u32, read: Vec<BlockRows>) -> Result<Stepped> {
+    pub fn step(&mut self, partition: &Partition, ids: u32, read: BlocksRead) -> Result<Stepped> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -222,21 +268,29 @@ impl TableRead {
         result
     }
 
-    fn try_step(&mut self, partition: &Partition, ids: u32, mut read: Vec<BlockRows>) -> Result<Stepped> {
-        let mut stepped = Stepped { step: ReadStep::More, chosen: None, to_read: Vec::new() };
+    fn try_step(&mut self, partition: &Partition, ids: u32, mut read: BlocksRead) -> Result<Stepped> {
+        let mut stepped = Stepped { step: ReadStep::More, chosen: None, to_read: BlocksToRead::default() };
         let Some(sink) = &mut self.sink else { return Ok(Stepped { step: ReadStep::Done, ..stepped }) };
         let (unread, table) = (&mut self.unread, partition.table(self.definition.id)?);
-        if !read.is_empty() {
-            read.iter_mut().try_for_each(|block| unread.choose(table, block))?;
-            stepped.chosen = Some((table.block_layouts(), read));
+        if !read.blocks.is_empty() {
+            read.blocks.iter_mut().try_for_each(|block| unread.choose(table, block))?;
+            stepped.chosen = Some(ChosenRows { layouts: table.block_layouts(), read });
         }
         for _ in 0..ids {
             let Some((id, done)) = unread.next(table) else {
-                if unread.has_put_off() {
-                    let mut live = |id| sink.row(table.row_unread(id)?);
-                    let from = (table, partition.blocks());
-                    stepped.to_read = unread.block_readers(from, BLOCKS_AT_ONCE, &mut live)?;
-                } else if stepped.chosen.is_none() {
+                if stepped.chosen.is_some() {
+                    // They are gone before others are read.
+                } else if unread.has_put_off() {
+                    let mut live = |id| {
+                        sink.row(table.row_unread(id)?)?;
+                        Ok(if sink.pauses() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                    };
+                    let (from, at_once) = ((table, partition.blocks()), AtOnce::within(partition.budget().limit()));
+                    let (readers, bytes) = unread.block_readers(from, at_once, &mut live)?;
+                    let mut charge = Charge::new(partition.budget(), Working::Queries);
+                    charge.set(bytes);
+                    stepped.to_read = BlocksToRead { readers, charge };
+                } else {
                     sink.finish()?;
                     stepped.step = ReadStep::Done;
                 }
@@ -258,16 +312,22 @@ impl TableRead {
         Ok(stepped)
     }
 
-    /// Hands on the rows of a block that a step has chosen. The partition goes on meanwhile.
+    /// Hands on the rows of a block that a step has chosen; says whether the sink [pauses](RowSink::pauses). The partition
+    /// goes on meanwhile.
     ///
     /// # Errors
     /// If the sink refuses one, or it is not what was written: reading has failed then.
-    pub fn hand_on(&mut self, layouts: &BlockLayouts, block: &BlockRows) -> Result<()> {
-        let Some(sink) = &mut self.sink else { return Ok(()) };
-        let handed = layouts.each_chosen(block, &mut |_, row| sink.row(row));
+    pub fn hand_on(&mut self, layouts: &BlockLayouts, block: &BlockRows) -> Result<bool> {
+        let Some(sink) = &mut self.sink else { return Ok(false) };
+        let mut pauses = false;
+        let handed = layouts.each_chosen(block, &mut |_, row| {
+            sink.row(row)?;
+            pauses |= sink.pauses();
+            Ok(())
+        });
         if let Err(error) = &handed {
             self.fail(error.clone());
         }
-        handed
+        handed.map(|()| pauses)
     }
 }

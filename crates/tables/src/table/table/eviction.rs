@@ -2,15 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use thermocline_types::Value;
 
 use super::reshape::widen;
 use super::*;
 use crate::table::blocks::{BlockRows, Blocks, RowKeys};
+use crate::table::budget::Working;
+use crate::table::charge::Charge;
 use crate::table::images::Images;
 use crate::table::locator::{BlockNumber, BlockPlace};
-use crate::table::put_off::{BLOCKS_AT_ONCE, PutOff};
+use crate::table::put_off::{AtOnce, PutOff};
 use crate::table::table_blocks::TableBlocks;
 use crate::table::undo::Unread;
 
@@ -173,8 +176,9 @@ impl Table {
         let layouts = self.block_layouts();
         while !evicted.is_empty() {
             stopped()?;
-            let mut live = |id| each(id, self.row_unread(id)?);
-            let found = evicted.blocks(|id| self.block_place(id), BLOCKS_AT_ONCE, &mut live)?;
+            let mut live = |id| each(id, self.row_unread(id)?).map(ControlFlow::Continue);
+            let at_once = (AtOnce::within(self.budget.limit()), |block| from.bytes_of(block));
+            let found = evicted.blocks(|id| self.block_place(id), at_once, &mut live)?;
             let read = TableBlocks::new(&self.definition, from).blocks_reader(found.into_iter().collect())?;
             for (number, block) in read() {
                 if let Ok(mut block) = block {
@@ -302,6 +306,11 @@ impl Table {
     /// Bytes of its rows in memory.
     pub fn row_bytes(&self) -> usize {
         self.rows.bytes()
+    }
+
+    /// Bytes of its live rows, without free memory between them.
+    pub fn live_row_bytes(&self) -> usize {
+        self.rows.live_bytes()
     }
 
     /// Image of a live row, which does not count as read.
@@ -621,8 +630,9 @@ impl Table {
     }
 }
 
-/// Bytes of rows that a scan reads ahead, about.
+/// Bytes of rows that a scan reads ahead, about, and their share of the memory limit, unless it is a single row.
 const AHEAD_BYTES: usize = 2 << 20;
+const AHEAD_SHARE: u64 = 64;
 
 /// Reads evicted rows of a table in place, for scans that need them in the order of their ids. The longer the scan, the
 /// more rows are read side by side before it meets them: blocks with many of these whole, and other rows with their
@@ -631,7 +641,11 @@ const AHEAD_BYTES: usize = 2 << 20;
 pub struct EvictedRows<'a> {
     table: &'a Table,
     blocks: &'a dyn Blocks,
+    /// Bytes of rows that are read at once, about, unless it is a single one.
+    bytes_max: usize,
     images: Images,
+    /// Bytes of them, as memory of a statement.
+    charge: Charge,
     /// Rows to be read next time. Few at first: the scan may stop early.
     ahead: usize,
     /// Bytes that were read, about.
@@ -641,7 +655,10 @@ pub struct EvictedRows<'a> {
 impl<'a> EvictedRows<'a> {
     /// Reads from these blocks.
     pub fn new(table: &'a Table, blocks: &'a dyn Blocks) -> Self {
-        Self { table, blocks, images: Images::default(), ahead: 1, read_bytes: 0 }
+        let share = usize::try_from(table.budget.limit() / AHEAD_SHARE).unwrap_or(usize::MAX);
+        let charge = Charge::new(&table.budget, Working::Queries);
+        let (bytes_max, images) = (AHEAD_BYTES.min(share), Images::default());
+        Self { table, blocks, bytes_max, images, charge, ahead: 1, read_bytes: 0 }
     }
 
     /// Gives an evicted row to `each`. Calls are in ascending order of ids.
@@ -678,11 +695,15 @@ impl<'a> EvictedRows<'a> {
         let fit = |(_, place): &(TupleId, BlockPlace)| {
             let is_first = bytes == 0;
             bytes += self.blocks.read_bytes(place.block, false).max(1);
-            is_first || bytes <= AHEAD_BYTES
+            is_first || bytes <= self.bytes_max
         };
-        let wanted = places.take(self.ahead).take_while(fit).map(|(id, place)| (&self.table.definition, id, place));
+        let wanted: Vec<_> = places.take(self.ahead).take_while(fit).collect();
+        let wanted = wanted.into_iter().map(|(id, place)| (&self.table.definition, id, place));
+        // They are read in any case, a single one if there is no memory for more: tables make room for it.
+        self.charge.set(self.images.memory_bytes() + bytes.min(self.bytes_max));
         let read = Images::read(self.blocks, wanted, std::mem::take(&mut self.images))?;
         (self.images, self.read_bytes) = (read.0, self.read_bytes + read.1);
+        self.charge.set(self.images.memory_bytes());
         self.ahead = (4 * self.ahead).min(AHEAD_IDS);
         Ok(())
     }
