@@ -26,7 +26,7 @@ struct Shared {
     /// `None` before the first statement.
     session: Mutex<Option<RowSession>>,
     /// Interrupt of the running statement; `None` if idle.
-    running: Mutex<Option<Arc<Interrupt>>>,
+    running: Arc<Mutex<Option<Arc<Interrupt>>>>,
     /// Whether a transaction is open, as of the last statement.
     in_transaction: AtomicBool,
     /// Whether the transaction has failed and accepts only `ROLLBACK`.
@@ -42,14 +42,24 @@ impl fmt::Debug for AsyncRowSession {
 impl AsyncRowSession {
     /// A session of this row engine.
     pub fn new(store: Arc<RowStore>) -> Self {
+        Self::with_running(store, Arc::default())
+    }
+
+    fn with_running(store: Arc<RowStore>, running: Arc<Mutex<Option<Arc<Interrupt>>>>) -> Self {
         let shared = Shared {
             store,
             session: Mutex::default(),
-            running: Mutex::default(),
+            running,
             in_transaction: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// A session of the same row engine for the transaction of one statement of this session, which
+    /// [`cancel`](Self::cancel) of this one stops.
+    pub fn beside(&self) -> Self {
+        Self::with_running(Arc::clone(self.store()), Arc::clone(&self.shared.running))
     }
 
     /// The row engine.

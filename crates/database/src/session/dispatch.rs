@@ -2,7 +2,7 @@
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
-    Delete, FromTable, Insert, ObjectName, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
+    Delete, FromTable, Insert, ObjectName, ObjectType, Query, SetExpr, Statement as Ast, TableFactor, TableObject,
     TableWithJoins,
 };
 use thermocline_pushdown::user_err;
@@ -20,6 +20,9 @@ pub enum Dispatch {
     RowsFirst,
     /// INSERT into a row table: the row engine if it can run the statement, else the analytic engine for the query.
     Insert,
+    /// UPDATE, DELETE or MERGE of a row table: the row engine if it can run the statement, else the analytic engine for
+    /// the query that finds the rows.
+    Write,
     /// EXPLAIN of a statement that the row engine may run.
     Explain,
     /// DESCRIBE of a row table.
@@ -120,28 +123,28 @@ impl Names<'_> {
             Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if !self.is_analytic(name) => {
                 Dispatch::Insert
             }
-            Ast::Update(update) if !self.is_analytic_factor(&update.table) => Dispatch::Rows,
+            Ast::Update(update) if !self.is_analytic_factor(&update.table) => Dispatch::Write,
             Ast::Delete(delete) => {
                 let from = deleted_from(delete);
-                if from.iter().any(|from| self.is_analytic_factor(from)) { Dispatch::Analytic } else { Dispatch::Rows }
+                if from.iter().any(|from| self.is_analytic_factor(from)) { Dispatch::Analytic } else { Dispatch::Write }
             }
             Ast::Truncate(truncate) if !truncate.table_names.iter().all(|table| self.is_analytic(&table.name)) => {
                 Dispatch::Rows
             }
             Ast::Merge(merge) => match &merge.table {
-                TableFactor::Table { name, .. } if self.is_row_table(name) => {
-                    return user_err!(
-                        Unsupported,
-                        "MERGE is not supported; INSERT INTO {name} ... ON CONFLICT (...) DO UPDATE is"
-                    );
-                }
+                TableFactor::Table { name, .. } if self.is_row_table(name) => Dispatch::Write,
+                TableFactor::Table { name, .. } if self.is_relation(name) => read_only(name)?,
                 _ => Dispatch::Analytic,
             },
             Ast::CreateView(view) => {
                 check_view(view)?;
                 Dispatch::Analytic
             }
-            Ast::Query(query) => self.query(query),
+            Ast::Query(query) => match query.body.as_ref() {
+                // WITH ... UPDATE.
+                SetExpr::Update(inner) | SetExpr::Delete(inner) | SetExpr::Merge(inner) => self.ast(inner)?,
+                _ => self.query(query),
+            },
             Ast::ExplainTable { table_name, .. } if self.is_row_table(table_name) => {
                 simple(table_name).map_or(Dispatch::Analytic, Dispatch::Describe)
             }

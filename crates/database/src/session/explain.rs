@@ -17,6 +17,7 @@ use thermocline_transactions::types::ValueRef;
 
 use super::insert;
 use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
+use super::write_query;
 use crate::bridge::external;
 use crate::statement::Statement;
 
@@ -25,7 +26,7 @@ use crate::statement::Statement;
 /// ```text
 /// query          the row engine's plan, or the analytic engine's if it runs the query
 /// INSERT         the row engine's plan; for rows of external tables, the query's plan below a line about the INSERT
-/// UPDATE, DELETE the row engine's plan
+/// UPDATE, DELETE the row engine's plan; where a query finds the rows, and for MERGE, its plan below a line about that
 /// ```
 ///
 /// With `ANALYZE`, the statement runs as it would without EXPLAIN, and the measurements follow the plan.
@@ -40,11 +41,11 @@ impl Session {
             // Only the analytic engine supports these options.
             return self.analytic(statement, interrupt).await;
         }
-        if !matches!(inner, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
-            return user_err!(Syntax, "EXPLAIN is for queries, INSERT, UPDATE and DELETE, not for {inner}");
+        if !matches!(inner, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)) {
+            return user_err!(Syntax, "EXPLAIN is for queries, INSERT, UPDATE, DELETE and MERGE, not for {inner}");
         }
         if options.format.is_some() {
-            return user_err!(Syntax, "EXPLAIN of INSERT, UPDATE and DELETE has one format");
+            return user_err!(Syntax, "EXPLAIN of INSERT, UPDATE, DELETE and MERGE has one format");
         }
         let asked = statement.clone();
         let prepared = self.rows.statement(interrupt, move |session| {
@@ -66,6 +67,17 @@ impl Session {
             Ok(plan) => self.streamed(&plan),
             Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
+                if let Some(write) = write_query::Plan::of(&statement, &self.row_schema())? {
+                    if options.analyze {
+                        return user_err!(
+                            Unsupported,
+                            "EXPLAIN ANALYZE of {} of rows that a query finds is not supported; of the query it is",
+                            write.kind
+                        );
+                    }
+                    let what = format!("row table {}, by key, in the transaction of the query", write.table);
+                    return self.explain_query((&write.kind.to_lowercase(), what), &write.query, interrupt).await;
+                }
                 let Some(insert) = insert::Plan::of(&statement, &self.row_schema())? else { return Err(error) };
                 if options.analyze {
                     return user_err!(
@@ -81,13 +93,24 @@ impl Session {
 
     /// The plan of the query, below a line about the INSERT of its rows.
     async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<EngineStream> {
-        let explain = insert.query.clone().under_explain(ExplainStatementOptions::default());
-        let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
         let way = match self.rows.in_transaction() {
             true => "in the open transaction, which holds the partitions of the rows",
             false => "in one transaction if they are few, otherwise in batches that are seen together at the end",
         };
-        let first: Vec<ArrayRef> = ["insert".to_owned(), format!("into row table {}, {way}", insert.table)]
+        let what = format!("into row table {}, {way}", insert.table);
+        self.explain_query(("insert", what), &insert.query, interrupt).await
+    }
+
+    /// The plan of a query, below a line about what is done with its rows.
+    async fn explain_query(
+        &self,
+        (kind, what): (&str, String),
+        query: &Statement,
+        interrupt: &Interrupt,
+    ) -> Result<EngineStream> {
+        let explain = query.clone().under_explain(ExplainStatementOptions::default());
+        let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
+        let first: Vec<ArrayRef> = [kind.to_owned(), what]
             .into_iter()
             .map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef)
             .collect();

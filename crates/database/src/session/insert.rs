@@ -214,20 +214,35 @@ fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()
             // The targets of the items behind a wildcard are not known here.
             _ => break,
         };
-        let is_text = matches!(expr, Expr::Value(value) if matches!(
-            value.value,
-            Literal::SingleQuotedString(_) | Literal::EscapedStringLiteral(_) | Literal::DollarQuotedString(_)
-        ));
-        if is_text && !data_type.is_text() {
-            let (literal, data_type) = (Box::new(expr.clone()), written_type(*data_type)?);
-            *expr = Expr::Cast { kind: CastKind::Cast, expr: literal, data_type, array: false, format: None };
-        }
+        cast_literal(expr, *data_type)?;
     }
     Ok(())
 }
 
-fn failed(error: DataFusionError) -> Error {
+/// Casts a plain string literal to the type of the column that it is for, unless that is a text.
+pub(super) fn cast_literal(expr: &mut Expr, data_type: DataType) -> Result<()> {
+    let is_text = matches!(expr, Expr::Value(value) if matches!(
+        value.value,
+        Literal::SingleQuotedString(_) | Literal::EscapedStringLiteral(_) | Literal::DollarQuotedString(_)
+    ));
+    if is_text && !data_type.is_text() {
+        let (literal, data_type) = (Box::new(expr.clone()), written_type(data_type)?);
+        *expr = Expr::Cast { kind: CastKind::Cast, expr: literal, data_type, array: false, format: None };
+    }
+    Ok(())
+}
+
+pub(super) fn failed(error: DataFusionError) -> Error {
     Class::OutOfRange.error(error.strip_backtrace())
+}
+
+/// A value of a query as a parameter of a statement that assigns it to a column: a float would be converted exactly as a
+/// parameter; as a value of a query it is rounded.
+pub(super) fn assignable(value: Value, target: DataType) -> RowResult<Value> {
+    if matches!(value, Value::Float(_) | Value::Real(_)) && target.is_integer() {
+        return cast(value.as_ref(), target);
+    }
+    Ok(value)
 }
 
 fn insert_all(
@@ -241,11 +256,8 @@ fn insert_all(
         let source = Source::new(batch).map_err(failed)?;
         for row in 0..batch.num_rows() {
             let mut values = source.row(row).map_err(failed)?;
-            // A float would be converted exactly as a parameter; as a value of a query it is rounded.
             for (value, (_, target)) in values.iter_mut().zip(targets) {
-                if matches!(value, Value::Float(_) | Value::Real(_)) && target.is_integer() {
-                    *value = cast(value.as_ref(), *target)?;
-                }
+                *value = assignable(std::mem::take(value), *target)?;
             }
             let result = session.execute_source(insert.source(), &values)?;
             all.affected += result.affected;
@@ -258,7 +270,7 @@ fn insert_all(
 }
 
 /// Appends the rows of RETURNING.
-fn append(all: &mut StatementResult, result: &StatementResult) -> RowResult<()> {
+pub(super) fn append(all: &mut StatementResult, result: &StatementResult) -> RowResult<()> {
     if all.columns.is_empty() {
         all.columns = result.columns.clone();
         all.rows = thermocline_transactions::sql::Rows::new(result.columns.len());
@@ -266,7 +278,7 @@ fn append(all: &mut StatementResult, result: &StatementResult) -> RowResult<()> 
     (0..result.rows.len()).try_for_each(|row| all.rows.push_row(&result.rows, row))
 }
 
-fn last_name(name: &ObjectName) -> Option<String> {
+pub(super) fn last_name(name: &ObjectName) -> Option<String> {
     name.0.last()?.as_ident().map(folded)
 }
 

@@ -16,6 +16,7 @@ mod session;
 mod settings;
 mod stream;
 mod streams;
+mod write_query;
 
 pub use database::{Database, OpenOptions};
 pub use listing::{Description, Listing};

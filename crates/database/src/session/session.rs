@@ -28,6 +28,7 @@ use super::insert;
 use super::prepared_statements::PreparedStatements;
 use super::stream::QueryStream;
 use super::streams::Streams;
+use super::write_query;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
 use crate::error::{Error, Known};
@@ -45,6 +46,8 @@ const BATCHES_AHEAD: usize = 1;
 ///  Statement --Names::dispatch--> Rows -----------> row engine
 ///                              RowsFirst ------> row engine --not here--> analytic engine
 ///                              Insert ---------> row engine --not here--> analytic engine --rows--> row engine
+///                                                                         its query                 all or none
+///                              Write ----------> row engine --not here--> analytic engine --keys--> row engine
 ///                                                                         its query                 all or none
 ///                              Analytic -------> analytic engine
 ///                              Copy -----------> a file's rows --> row engine, or a query's rows --> a file
@@ -269,6 +272,7 @@ impl Session {
             Ok(Dispatch::Rows) => self.rows(statement, &interrupt).await,
             Ok(Dispatch::RowsFirst) => self.rows_first(statement, &interrupt).await,
             Ok(Dispatch::Insert) => self.insert(statement, &interrupt).await,
+            Ok(Dispatch::Write) => self.write(statement, &interrupt).await,
             Ok(Dispatch::Explain) => self.explain(statement, &interrupt).await,
             Ok(Dispatch::Describe(name)) => self.describe(&name),
             Ok(Dispatch::DescribeRelation(name)) => match self.engine().schema_of(&name) {
@@ -379,6 +383,57 @@ impl Session {
             Ok(result) => self.streamed(&result),
             Err(error) if is_beyond_rows(&error) => Err(why),
             Err(error) => Err(error),
+        }
+    }
+
+    async fn write(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
+        let asked = statement.clone();
+        let prepared = self.rows.run(move |session| session.prepare(asked.source())).await;
+        match prepared {
+            Ok(()) => self.rows(statement, interrupt).await,
+            // It may have further tables, also external ones.
+            Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
+                match write_query::Plan::of(&statement, &self.rows.schema())? {
+                    Some(plan) => self.write_query(plan, interrupt).await,
+                    None => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs the query of an UPDATE, a DELETE or a MERGE in the analytic engine, and changes the rows that it finds, in
+    /// one transaction.
+    async fn write_query(&self, plan: write_query::Plan, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
+        if self.in_transaction() {
+            return self.write_found(plan, interrupt).await;
+        }
+        // Its transaction is undone when it is dropped.
+        let inner = Self { rows: self.rows.beside(), shared: Arc::clone(&self.shared) };
+        inner.rows.statement(interrupt, |session| session.execute("BEGIN", &[])).await?;
+        let written = inner.write_found(plan, interrupt).await;
+        if written.is_ok() {
+            inner.rows.statement(interrupt, |session| session.execute("COMMIT", &[])).await?;
+        }
+        inner.rows.close().await?;
+        written
+    }
+
+    async fn write_found(&self, plan: write_query::Plan, interrupt: &Arc<Interrupt>) -> Result<EngineStream> {
+        let plan = Arc::new(plan);
+        let asked = Arc::clone(&plan);
+        self.rows.statement(interrupt, move |session| asked.prepare(session)).await?;
+        let mut rows = self.analytic(plan.query.clone(), interrupt).await?;
+        if let Some(texts) = plan.query_of_texts(&rows.schema)? {
+            rows = self.analytic(texts, interrupt).await?;
+        }
+        let found = self.engine().collect(rows).await?;
+        let returned = plan.returned(&found.schema)?;
+        let run = move |session: &mut RowSession| plan.run(session, &found.batches);
+        let (result, batches) = self.rows.statement(interrupt, run).await?;
+        match returned {
+            Some(schema) => Ok(self.engine().rows_of(schema, batches)),
+            None => self.streamed(&result),
         }
     }
 

@@ -28,5 +28,5 @@ pub use script::{Part, Script};
 pub use setting_statement::{Change, SettingStatement};
 pub use statement::{Statement, Written};
 pub use tables::tables_of;
-pub use templates::{derived, plain_query};
+pub use templates::{derived, plain_query, plain_statement};
 pub use variables::Variables;

@@ -19,6 +19,17 @@ pub fn plain_query(text: &str) -> Result<Box<Query>> {
     }
 }
 
+/// Parses a statement of both engines that is no query.
+///
+/// # Errors
+/// If the text is not a valid statement.
+pub fn plain_statement(text: &str) -> Result<Ast> {
+    match thermocline_syntax::parse(Tokens::of(text)?)? {
+        Sql::Sql(ast, _) => Ok(*ast),
+        _ => user_err!(Syntax, "{text} is not a statement"),
+    }
+}
+
 /// The derived table that is first in a query's FROM.
 pub fn derived(query: &mut Query) -> Option<&mut Box<Query>> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use tempfile::TempDir;
-use thermocline_database::{Database, Session};
+use thermocline_database::{Database, QueryResult, Session};
 use thermocline_pushdown::{Column, UTC, is_jsonb};
 use thermocline_transactions::types::ValueRef;
 
@@ -108,12 +108,7 @@ impl Engines {
 
     /// The rows of a query.
     pub async fn rows(&self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
-        let result = self.session.run(sql).await.map_err(|error| error.to_string())?;
-        let value = |column: &ArrayRef, row| (!column.is_null(row)).then(|| text(column, row));
-        let rows = result.batches.iter().flat_map(|batch| {
-            (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| value(column, row)).collect())
-        });
-        Ok(rows.collect())
+        self.session.run(sql).await.map(|result| texts(&result)).map_err(|error| error.to_string())
     }
 
     /// Type of an expression, or its error.
@@ -230,6 +225,15 @@ fn type_name(of: &DataType) -> String {
         other if is_jsonb(other) => "jsonb".into(),
         other => other.to_string(),
     }
+}
+
+/// The rows of a result, as PostgreSQL's casts to text write their values.
+pub fn texts(result: &QueryResult) -> Vec<Vec<Option<String>>> {
+    let value = |column: &ArrayRef, row| (!column.is_null(row)).then(|| text(column, row));
+    let rows = result.batches.iter().flat_map(|batch| {
+        (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| value(column, row)).collect())
+    });
+    rows.collect()
 }
 
 /// The values of the first column, as PostgreSQL's cast to text writes them.

@@ -21,6 +21,7 @@ mod postgres;
 mod queries;
 mod report;
 mod values;
+mod writes;
 
 use std::collections::BTreeSet;
 
@@ -100,6 +101,12 @@ async fn columns_are_those_that_postgresql_has() {
 async fn mistakes_have_the_sqlstate_that_they_have_to_postgresql() {
     let (mut postgres, engines) = start().await;
     mistakes::compare_mistakes(&mut postgres, &engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_leave_what_they_leave_to_postgresql() {
+    let (mut postgres, engines) = start().await;
+    writes::compare_writes(&mut postgres, &engines).await;
 }
 
 /// PostgreSQL and the engines here, with the table's rows.

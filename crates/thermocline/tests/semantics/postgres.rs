@@ -146,6 +146,11 @@ impl Postgres {
         (!answer.is_empty()).then_some(answer)
     }
 
+    /// What a statement returns, a line for each row, or the SQLSTATE of its error.
+    pub fn answer(&mut self, sql: &str) -> Result<Vec<String>, String> {
+        self.ask(sql)
+    }
+
     fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
         self.ask_by(sql, ";")
     }
