@@ -160,7 +160,7 @@ fn every_released_format_opens() {
         );
         database.close().unwrap();
         let disk = RealDisk::open(directory.path()).unwrap();
-        let report = RowEngine::check(Arc::new(disk.clone()), vec![], &mut |_| {}).unwrap();
+        let report = RowEngine::check(Arc::new(disk), vec![], &mut |_| {}).unwrap();
         assert!(report.is_sound(), "{name:?}: {report}");
     }
     assert!(found > 0, "no format in {}", formats().display());
