@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use thermocline_formats::csv::{CsvOptions, infer_schema};
-use thermocline_formats::text_sample;
-use thermocline_pushdown::user_err;
+use thermocline_formats::csv::{CsvError, CsvOptions, Unknown, detect, infer_schema};
+use thermocline_formats::{csv_options, text_sample};
 use thermocline_pushdown::wire::ObjectEntry;
+use thermocline_pushdown::{CsvFormat, user_err};
 use thermocline_storage::NodeClient;
 
 use super::snapshot::Listing;
@@ -22,12 +22,37 @@ const SAMPLE_BYTES_MAX: u64 = 128 << 20;
 /// Samples that are read side by side.
 const SAMPLES_AT_ONCE: usize = 16;
 
+/// `format` with what is unknown of it as a sample of the first object shows it.
+///
+/// # Errors
+/// If the object cannot be read, or no record behind its first ends within [`SAMPLE_BYTES_MAX`].
+pub(super) async fn detected(
+    table: &str,
+    listing: &Listing,
+    format: &CsvFormat,
+    unknown: Unknown<'_>,
+) -> Result<CsvFormat> {
+    let first = listing.nodes.iter().find_map(|(node, entries)| Some((node, entries.first()?)));
+    let (Some((node, entry)), true) = (first, unknown.delimiter || unknown.header) else { return Ok(format.clone()) };
+    let options = csv_options(format);
+    let detected = sampled(node, entry, |sample, is_whole| detect(sample, is_whole, &options, unknown)).await;
+    let CsvOptions { delimiter, has_header, .. } = detected.map_err(|error| error.context(format!("table {table}")))?;
+    Ok(CsvFormat { delimiter, has_header, ..format.clone() })
+}
+
 /// Infers the columns of `table`: the union of those that a sample of each object suggests.
 ///
 /// # Errors
 /// If an object cannot be read, is not valid CSV or has no record that ends within [`SAMPLE_BYTES_MAX`], its header
-/// gives two fields one name, or objects without a header have different numbers of fields.
-pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &CsvOptions) -> Result<SchemaRef> {
+/// gives two fields one name, objects without a header have different numbers of fields, or one seems to have another
+/// delimiter than the first, of which that was `unknown`.
+pub(super) async fn infer_csv_schema(
+    table: &str,
+    listing: &Listing,
+    options: &CsvOptions,
+    unknown: Unknown<'_>,
+) -> Result<SchemaRef> {
+    let checks_delimiter = unknown.delimiter;
     let objects: Vec<_> = listing
         .nodes
         .iter()
@@ -35,7 +60,7 @@ pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &C
         .collect();
     let samples = objects.into_iter().map(|(node, entry, options)| {
         let sampled = SpawnedTask::spawn(async move {
-            Ok::<_, DataFusionError>((columns_of(&node, &entry, &options).await?, entry.path))
+            Ok::<_, DataFusionError>((columns_of(&node, &entry, &options, checks_delimiter).await?, entry.path))
         });
         async { sampled.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? }
     });
@@ -71,18 +96,53 @@ pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &C
     Ok(union.finish())
 }
 
-/// The columns of an object, inferred from its first [`SAMPLE_BYTES`], or from twice as many and so on, up to
-/// [`SAMPLE_BYTES_MAX`], until a record ends within them.
-async fn columns_of(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions) -> Result<SchemaRef> {
+/// The columns of an object.
+async fn columns_of(
+    node: &NodeClient,
+    entry: &ObjectEntry,
+    options: &CsvOptions,
+    checks_delimiter: bool,
+) -> Result<SchemaRef> {
+    let unknown = Unknown { delimiter: true, ..Unknown::default() };
+    let mut other = None;
+    let schema = sampled(node, entry, |sample, is_whole| {
+        let schema = infer_schema(sample, is_whole, options)?;
+        if checks_delimiter && schema.as_ref().is_some_and(|schema| schema.fields().len() == 1) {
+            let own = detect(sample, is_whole, options, unknown)?.map(|own| own.delimiter);
+            other = own.filter(|own| *own != options.delimiter);
+        }
+        Ok(schema)
+    });
+    let schema = schema.await?;
+    match other {
+        Some(other) => user_err!(
+            InvalidTableDefinition,
+            "{}: its delimiter seems to be {:?}, and that of the first file {:?}; say which one, as in \
+             read_csv('data/*', delim => ',')",
+            entry.path,
+            char::from(other),
+            char::from(options.delimiter)
+        ),
+        None => Ok(schema.into()),
+    }
+}
+
+/// What an object's first [`SAMPLE_BYTES`] tell, or twice as many and so on, up to [`SAMPLE_BYTES_MAX`], until they tell
+/// it.
+async fn sampled<T>(
+    node: &NodeClient,
+    entry: &ObjectEntry,
+    mut tell: impl FnMut(&[u8], bool) -> Result<Option<T>, CsvError>,
+) -> Result<T> {
     let mut sample_bytes = SAMPLE_BYTES;
     loop {
         let stored = super::ranges::read_range(node, entry, 0..entry.size.min(sample_bytes)).await?;
         let is_whole = entry.size <= sample_bytes;
         let (sample, is_whole) = text_sample(&entry.path, stored, is_whole, sample_bytes as usize)?;
-        let schema: Option<Schema> = infer_schema(&sample, is_whole, options)
-            .map_err(|error| DataFusionError::Plan(format!("{}: {error}", entry.path)))?;
-        match schema {
-            Some(schema) => return Ok(schema.into()),
+        let told =
+            tell(&sample, is_whole).map_err(|error| DataFusionError::Plan(format!("{}: {error}", entry.path)))?;
+        match told {
+            Some(told) => return Ok(told),
             None if sample_bytes >= SAMPLE_BYTES_MAX => {
                 return user_err!(
                     InvalidTableDefinition,

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use datafusion::common::Result;
-use thermocline_pushdown::{CsvFormat, FileFormat, TextCompression, user_err, user_error};
+use thermocline_pushdown::{TextCompression, user_err, user_error};
 
 use super::glob::Glob;
 
 /// Endings of names that say the format of an object.
-pub(super) const ENDINGS: &str = ".parquet, .pq, .csv and .tsv, the last two also with .gz, .zst or .bz2 behind them";
+pub(super) const ENDINGS: &str =
+    ".parquet, .pq, .csv, .tsv, .psv, .tbl and .txt, those of text also with .gz, .zst or .bz2 behind them";
 
 /// The path of an object, of a folder of objects, or a pattern of paths, as a statement names it in the place of a
 /// table: `'a.parquet'`, `'data/*.csv'`, `'s3://bucket/x/**/*.parquet'`, `'thermocline://host:port/t'`.
@@ -110,9 +111,9 @@ impl FilePath {
         Some(stem.to_lowercase())
     }
 
-    /// The format that the ending of its name says.
-    pub(super) fn format(&self) -> Option<FileFormat> {
-        format_of_name(&self.text)
+    /// The ending of its name, if that says a format.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        Ending::of_name(&self.text)
     }
 }
 
@@ -126,17 +127,61 @@ fn parts_from(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The format that the ending of a name says; `None` if it is not one of [`ENDINGS`].
-pub(super) fn format_of_name(path: &str) -> Option<FileFormat> {
-    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    if name.ends_with(".parquet") || name.ends_with(".pq") {
-        return Some(FileFormat::Parquet);
+/// An ending of a name that says what a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// `.parquet` or `.pq`.
+    Parquet,
+    /// `.csv`, perhaps compressed.
+    Csv,
+    /// `.tsv`, perhaps compressed.
+    Tsv,
+    /// `.psv`, perhaps compressed.
+    Psv,
+    /// `.tbl`, perhaps compressed.
+    Tbl,
+    /// `.txt`, perhaps compressed.
+    Txt,
+}
+
+impl Ending {
+    /// The ending of a name; `None` if it is not one of [`ENDINGS`].
+    pub(super) fn of_name(path: &str) -> Option<Self> {
+        let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        if name.ends_with(".parquet") || name.ends_with(".pq") {
+            return Some(Self::Parquet);
+        }
+        let (stem, _) = TextCompression::split(&name);
+        match stem.rsplit_once('.')?.1 {
+            "csv" => Some(Self::Csv),
+            "tsv" => Some(Self::Tsv),
+            "psv" => Some(Self::Psv),
+            "tbl" => Some(Self::Tbl),
+            "txt" => Some(Self::Txt),
+            _ => None,
+        }
     }
-    let (stem, _) = TextCompression::split(&name);
-    match stem.rsplit_once('.')?.1 {
-        "csv" => Some(FileFormat::Csv(CsvFormat::default())),
-        "tsv" => Some(FileFormat::Csv(CsvFormat { delimiter: b'\t', ..CsvFormat::default() })),
-        _ => None,
+
+    /// Whether nothing but tables has it: other texts are called `README.txt` too.
+    pub(super) fn is_of_tables(self) -> bool {
+        match self {
+            Self::Parquet | Self::Csv | Self::Tsv => true,
+            Self::Psv | Self::Tbl | Self::Txt => false,
+        }
+    }
+
+    /// Whether it is one of Parquet files; the others are of text.
+    pub(super) fn is_parquet(self) -> bool {
+        self == Self::Parquet
+    }
+
+    /// The delimiter that text with it usually has.
+    pub(super) fn delimiter(self) -> u8 {
+        match self {
+            Self::Tsv => b'\t',
+            Self::Psv | Self::Tbl => b'|',
+            Self::Parquet | Self::Csv | Self::Txt => b',',
+        }
     }
 }
 
@@ -200,19 +245,22 @@ mod tests {
 
     #[test]
     fn names_say_what_files_are_called_and_hold() {
-        for (text, name, format) in [
-            ("/a/Orders.2024.parquet", Some("orders"), Some("PARQUET")),
-            ("/a/t.CSV.gz", Some("t"), Some("CSV")),
-            ("/a/t.tsv", Some("t"), Some("CSV")),
-            ("/a/.csv", None, Some("CSV")),
-            ("/a/*.pq", None, Some("PARQUET")),
+        for (text, name, ending) in [
+            ("/a/Orders.2024.parquet", Some("orders"), Some(Ending::Parquet)),
+            ("/a/t.CSV.gz", Some("t"), Some(Ending::Csv)),
+            ("/a/t.tsv", Some("t"), Some(Ending::Tsv)),
+            ("/a/.csv", None, Some(Ending::Csv)),
+            ("/a/*.pq", None, Some(Ending::Parquet)),
             ("/a/t/", Some("t"), None),
             ("/a/t.parquet.gz", Some("t"), None),
+            ("/a/t.psv", Some("t"), Some(Ending::Psv)),
+            ("/a/lineitem.tbl.zst", Some("lineitem"), Some(Ending::Tbl)),
+            ("/a/t.TXT", Some("t"), Some(Ending::Txt)),
             ("/a/t.log", Some("t"), None),
         ] {
             let path = FilePath::parse(text).unwrap();
             assert_eq!(path.short_name().as_deref(), name, "{text}");
-            assert_eq!(path.format().map(|format| format.name()), format, "{text}");
+            assert_eq!(path.ending(), ending, "{text}");
         }
     }
 }

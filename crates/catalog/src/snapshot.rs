@@ -12,7 +12,7 @@ use thermocline_pushdown::wire::{DescribeRequest, Format, ObjectEntry};
 use thermocline_pushdown::{FileFormat, NodeError, TextCompression, user_err};
 use thermocline_storage::NodeClient;
 
-use super::file_path::format_of_name;
+use super::file_path::Ending;
 use super::header_fields::HeaderFields;
 use super::location::Location;
 use super::partition::{Partition, PlannedObject};
@@ -38,8 +38,21 @@ pub struct Snapshot {
 pub(super) enum Endings {
     /// Those whose names have an ending that is usual for the format of the table, which its definition says.
     Usual,
-    /// Those whose names say the very format of the table, as nothing else does.
-    Own,
+    /// Those with this ending, as nothing else says their format.
+    Own(Ending),
+    /// All that its pattern matches; without one, those with an ending of the kind of its format, Parquet or text.
+    Matching,
+}
+
+/// Which fields of a CSV object's records are the columns of its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldsOf {
+    /// Those that have the names of the columns in its header, from which these were inferred.
+    InferredNames,
+    /// Those that have the names of the columns, which were declared, or are in their place ([`HeaderFields`]).
+    DeclaredNames,
+    /// All of them, in their order.
+    Places,
 }
 
 /// Objects listed at their nodes, before anything is known of them.
@@ -103,13 +116,25 @@ impl Listing {
         Ok(Self { nodes, unread })
     }
 
+    /// All that several listings have.
+    pub(super) fn joined(listings: Vec<Self>) -> Self {
+        let mut joined = Self { nodes: vec![], unread: UnreadObjects::default() };
+        for listing in listings {
+            joined.nodes.extend(listing.nodes);
+            joined.unread.extend(listing.unread);
+        }
+        joined
+    }
+
     /// Leaves out what is not of a format.
     pub(super) fn retain(&mut self, locations: &[Location], format: &FileFormat, endings: Endings) {
         let Self { nodes, unread } = self;
-        let prefixes = locations.iter().flat_map(|location| location.nodes.iter().map(|_| &location.prefix));
-        for ((node, objects), prefix) in nodes.iter_mut().zip(prefixes) {
+        let of_nodes = locations.iter().flat_map(|location| location.nodes.iter().map(move |_| location));
+        for ((node, objects), location) in nodes.iter_mut().zip(of_nodes) {
+            let all_match = endings == Endings::Matching && location.glob.is_some();
             objects.retain(|object| {
-                let is_read = object.path == *prefix || is_of_format(&object.path, format, endings);
+                let is_read =
+                    all_match || object.path == location.prefix || is_of_format(&object.path, format, endings);
                 if !is_read {
                     unread.add(node, object.path.clone(), object.size, "its name has another extension");
                 }
@@ -162,8 +187,13 @@ impl Listing {
 
 /// Whether an object belongs to a table of `format` by the ending of its name.
 fn is_of_format(path: &str, format: &FileFormat, endings: Endings) -> bool {
-    if endings == Endings::Own {
-        return format_of_name(path).as_ref() == Some(format);
+    let of_name = || Ending::of_name(path);
+    match endings {
+        Endings::Own(ending) => return of_name() == Some(ending),
+        Endings::Matching => {
+            return of_name().is_some_and(|ending| ending.is_parquet() == (*format == FileFormat::Parquet));
+        }
+        Endings::Usual => {}
     }
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let (name, extensions): (_, &[&str]) = match format {
@@ -191,7 +221,6 @@ impl Snapshot {
 
     /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
     /// (the previous snapshot) does not have in the same version. Gives back `known` if nothing changed.
-    /// Columns of a CSV table that `is_inferred` are the fields of their names ([`HeaderFields`]).
     ///
     /// # Errors
     /// If a node fails, an object is corrupt, or a CSV object has no column of the table. Other columns that
@@ -202,7 +231,7 @@ impl Snapshot {
         format: &FileFormat,
         schema: &SchemaRef,
         partition_bytes: u64,
-        is_inferred: bool,
+        fields: FieldsOf,
     ) -> Result<Arc<Self>> {
         let mut start = 0;
         let known_at: Vec<&[Arc<PlannedObject>]> = (0..listing.nodes.len())
@@ -238,10 +267,10 @@ impl Snapshot {
         if per_node.len() == known.per_node.len() && !per_node.iter().any(|(_, changed)| *changed) {
             return Ok(Arc::clone(known));
         }
-        if matches!(format, FileFormat::Csv(_)) {
+        if matches!(format, FileFormat::Csv(_)) && fields != FieldsOf::Places {
             let headers: Vec<_> =
                 per_node.iter().flat_map(|(objects, _)| objects).map(|object| Arc::clone(object.header())).collect();
-            let fields = HeaderFields::new(schema, is_inferred, headers.iter());
+            let fields = HeaderFields::new(schema, fields == FieldsOf::InferredNames, headers.iter());
             for object in per_node.iter_mut().flat_map(|(objects, _)| objects) {
                 *object = object.with_fields(&fields)?;
             }
@@ -328,19 +357,20 @@ mod tests {
         let tsv = FileFormat::Csv(CsvFormat { delimiter: b'\t', ..CsvFormat::default() });
         let parquet = FileFormat::Parquet;
         for (path, usual, own) in [
-            ("d/a.csv", vec![&csv, &tsv], Some(&csv)),
-            ("d/a.CSV.gz", vec![&csv, &tsv], Some(&csv)),
-            ("d/a.tsv", vec![&csv, &tsv], Some(&tsv)),
-            ("d/README.txt", vec![&csv, &tsv], None),
-            ("d/notes.txt.gz", vec![&csv, &tsv], None),
-            ("d/x.tbl", vec![&csv, &tsv], None),
-            ("d/a.pq", vec![&parquet], Some(&parquet)),
+            ("d/a.csv", vec![&csv, &tsv], Some(Ending::Csv)),
+            ("d/a.CSV.gz", vec![&csv, &tsv], Some(Ending::Csv)),
+            ("d/a.tsv", vec![&csv, &tsv], Some(Ending::Tsv)),
+            ("d/README.txt", vec![&csv, &tsv], Some(Ending::Txt)),
+            ("d/notes.txt.gz", vec![&csv, &tsv], Some(Ending::Txt)),
+            ("d/x.tbl", vec![&csv, &tsv], Some(Ending::Tbl)),
+            ("d/a.pq", vec![&parquet], Some(Ending::Parquet)),
             ("d/a.csv/part-0", vec![], None),
             ("d/csv", vec![], None),
         ] {
-            for format in [&csv, &tsv, &parquet] {
+            for (format, ending) in [(&csv, Ending::Csv), (&tsv, Ending::Tsv), (&parquet, Ending::Parquet)] {
                 assert_eq!(is_of_format(path, format, Endings::Usual), usual.contains(&format), "{path} {format:?}");
-                assert_eq!(is_of_format(path, format, Endings::Own), own == Some(format), "{path} {format:?}");
+                assert_eq!(is_of_format(path, format, Endings::Matching), usual.contains(&format), "{path} {format:?}");
+                assert_eq!(is_of_format(path, format, Endings::Own(ending)), own == Some(ending), "{path} {format:?}");
             }
         }
     }

@@ -40,6 +40,12 @@ impl UnreadObjects {
             self.entries.push(entry);
         }
     }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.total += other.total;
+        self.entries.extend(other.entries);
+        self.entries.truncate(UNREAD_MAX);
+    }
 }
 
 impl fmt::Display for UnreadObjects {

@@ -34,9 +34,10 @@ mod settings;
 mod statement;
 mod system;
 
-pub use error::{Action, Error, Position, Result, nearest};
+pub use error::{Action, Error, Position, Result};
 pub use maintenance::{check, restore, restore_state};
 pub use session::{Database, Description, Listing, OpenOptions, QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};
 pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement, Variables};
 pub use thermocline_compute::{CachePolicy, QueryResult, cache_policy_names};
+pub use thermocline_syntax::nearest;

@@ -11,6 +11,7 @@
 mod depth;
 mod dialect;
 mod names;
+mod nearest;
 mod parse;
 mod split;
 mod statement;
@@ -18,6 +19,7 @@ mod tokens;
 
 pub use dialect::SqlDialect;
 pub use names::{folded, folded_word};
+pub use nearest::nearest;
 pub use parse::{parse, parse_expression, parse_type};
 pub use split::split;
 pub use sqlparser::parser::ParserError;

@@ -22,6 +22,7 @@ mod options;
 mod parameters;
 mod planning;
 mod public_schema;
+mod reader_call;
 mod restore;
 mod result;
 mod slices;

@@ -4,23 +4,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_catalog::{ExternalTable, FilePath};
+use thermocline_catalog::{ExternalTable, FileReading};
 
 /// Tables that are remembered.
 const TABLES_MAX: usize = 256;
 /// Bytes of all of them together: descriptions of objects with statistics of their columns.
 const BYTES_MAX: usize = 128 << 20;
 
-/// What tells tables of files apart: the path, and how remote storages are spoken to.
+/// What tells tables of files apart: what is read and how, and how remote storages are spoken to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilesKey {
-    /// The path.
-    pub(crate) files: FilePath,
+    /// What is read, and how.
+    pub(crate) reading: FileReading,
     /// Longest wait for a remote storage.
     pub(crate) request_timeout: Duration,
 }
 
-/// Tables by their paths, the one used last at the end. They save what has not changed since: inferring columns, and
+/// Tables by their readings, the one used last at the end. They save what has not changed since: inferring columns, and
 /// descriptions of objects.
 #[derive(Debug)]
 pub(super) struct FileTables<T = ExternalTable> {
@@ -70,10 +70,42 @@ impl<T> FileTables<T> {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_catalog::{CsvReading, FilePath, FileReader};
+
     use super::*;
 
     fn key(path: &str) -> FilesKey {
-        FilesKey { files: FilePath::parse(path).unwrap(), request_timeout: Duration::from_secs(1) }
+        FilesKey {
+            reading: FileReading::named(FilePath::parse(path).unwrap()),
+            request_timeout: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn readings_of_one_file_with_other_options_are_other_tables() {
+        let read = |csv: CsvReading| {
+            let FilesKey { reading, request_timeout } = key("/t/a.csv");
+            FilesKey { reading: FileReading { reader: FileReader::Csv(csv), ..reading }, request_timeout }
+        };
+        let csv = CsvReading::default;
+        let keys = [
+            key("/t/a.csv"),
+            read(csv()),
+            read(CsvReading { delimiter: Some(b','), ..csv() }),
+            read(CsvReading { quote: None, ..csv() }),
+            read(CsvReading { escape: Some(b'\\'), ..csv() }),
+            read(CsvReading { has_header: Some(true), ..csv() }),
+            read(CsvReading { has_header: Some(false), ..csv() }),
+            read(CsvReading { null_text: "NA".into(), ..csv() }),
+            read(CsvReading { is_all_text: true, ..csv() }),
+        ];
+        let mut tables = FileTables::default();
+        for (number, key) in keys.iter().enumerate() {
+            assert!(tables.put(key.clone(), Arc::new(number), 1).is_empty(), "{key:?}");
+        }
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(tables.get(key), Some(Arc::new(number)), "{key:?}");
+        }
     }
 
     #[test]

@@ -337,7 +337,7 @@ impl Resources {
         let mut lookup = Lookup { resources: self, forgets: true };
         let known = self.files.lock().get(&key);
         let before = known.as_ref().map(|known| known.latest());
-        let (table, snapshot) = ExternalTable::of_files(&key.files, known, access).await?;
+        let (table, snapshot) = ExternalTable::of_files(&key.reading, known, access).await?;
         for gone in before.iter().flat_map(|before| before.objects_not_in(&snapshot)) {
             self.cache.remove_version(table.reader(), &gone.path, &gone.version);
         }

@@ -30,7 +30,7 @@ fn known(message: &str) -> Option<Error> {
         }
         let error = of(Class::UndefinedFunction, format!("function {name}(...) does not exist"))?.about(name);
         return Some(match between("Did you mean '", "'?") {
-            Some(near) if super::nearest(name, [near]).is_some() => error.with_hint(meant(near)),
+            Some(near) if thermocline_syntax::nearest(name, [near]).is_some() => error.with_hint(meant(near)),
             _ => error,
         });
     }

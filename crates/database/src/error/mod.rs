@@ -11,11 +11,9 @@
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod error;
 mod library;
-mod names;
 mod place;
 mod translate;
 
 pub use error::{Action, Error, Position, Result};
-pub use names::nearest;
 pub(crate) use place::Known;
 pub(crate) use translate::meant;

@@ -2,10 +2,9 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
-use thermocline_syntax::{Tokens, folded_word};
+use thermocline_syntax::{Tokens, folded_word, nearest};
 
 use super::error::{Error, Position};
-use super::names::nearest;
 use super::translate::{END, meant};
 
 /// Names in a database, for hints.

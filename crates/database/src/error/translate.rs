@@ -6,11 +6,11 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use thermocline_compute::StatementTimeout;
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::ErrorKind;
+use thermocline_syntax::nearest;
 use thermocline_types::{Class, Error as SqlError};
 
 use super::error::{Error, Position};
 use super::library::{of_message, plain};
-use super::names::nearest;
 
 /// Translates a DataFusion error; returns wrapped errors of ours unchanged.
 pub(super) fn translated(error: &DataFusionError) -> Error {

@@ -8,6 +8,7 @@ use datafusion::common::Result;
 use thermocline_catalog::quote_name;
 use thermocline_compute::{CATALOG, Columns, FunctionEntry, SCHEMA, SYSTEM};
 use thermocline_pushdown::sql_type_name;
+use thermocline_syntax::nearest;
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{
     CheckDefinition, IndexColumn, IndexDefinition, IndexKind, Schema, TableDefinition,
@@ -16,7 +17,7 @@ use thermocline_types::Class;
 
 use super::pattern::Pattern;
 use super::session::Session;
-use crate::error::{Error, Known, meant, nearest};
+use crate::error::{Error, Known, meant};
 
 /// Schema of the tables that SQL's standard defines about the others.
 const INFORMATION: &str = "information_schema";

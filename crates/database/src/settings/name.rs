@@ -3,10 +3,11 @@
 use datafusion::common::Result;
 use thermocline_catalog::AllowedLocations;
 use thermocline_compute::{CachePolicy, ENGINE_SETTINGS, EngineSettings, QUERY_SETTINGS, QuerySettings};
+use thermocline_syntax::nearest;
 use thermocline_types::{Class, Scope, Setting};
 
 use super::session::{SESSION_SETTINGS, SessionSettings};
-use crate::error::{Error, nearest};
+use crate::error::Error;
 use crate::rows::{ROW_SETTINGS, RowSettings};
 
 /// Optional prefix of our own settings.

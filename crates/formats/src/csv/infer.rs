@@ -3,6 +3,8 @@
 //! The shape of a value proposes a type; the converter of that type then reads every value of the sample, and a column
 //! that it refuses is text. So no inferred type is refused by the reader for values of the sample.
 
+use std::borrow::Cow;
+
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::bom::BomFilter;
@@ -14,7 +16,7 @@ use super::records::{Defect, RecordIndex, Records};
 use super::scan::{Scanner, Step};
 
 /// Records from which types are inferred.
-const ROWS_MAX: usize = 10_000;
+pub(super) const ROWS_MAX: usize = 10_000;
 
 /// The columns of an object that starts with `sample`, strings as `Utf8View`, all of them nullable:
 /// values behind the sample may be missing. `None` if no record but the header ends within the sample, so that a
@@ -30,16 +32,8 @@ const ROWS_MAX: usize = 10_000;
 /// first, text after a closing quote, a name that is not UTF-8.
 pub fn infer_schema(sample: &[u8], is_whole: bool, options: &CsvOptions) -> Result<Option<Schema>, CsvError> {
     options.validate()?;
-    let terminated;
-    let sample = if is_whole && !sample.ends_with(b"\n") {
-        terminated = [sample, b"\n"].concat();
-        &terminated
-    } else {
-        sample
-    };
-    let (held, text, found_bom) = BomFilter::new(true).push(sample);
-    let text = if held.is_empty() { text } else { sample };
-    let skipped = if found_bom { BomFilter::LEN } else { 0 };
+    let sample = Start::of(sample, is_whole);
+    let (text, skipped) = (sample.text(), sample.skipped as u64);
     let Some((start, end)) = first_record(text, options) else {
         return Ok(is_whole.then(Schema::empty));
     };
@@ -64,8 +58,33 @@ pub fn infer_schema(sample: &[u8], is_whole: bool, options: &CsvOptions) -> Resu
     Ok(Some(Schema::new(fields)))
 }
 
+/// The start of a text without a byte order mark, its last record ended.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    sample: Cow<'a, [u8]>,
+    /// Bytes of the mark.
+    skipped: usize,
+}
+
+impl<'a> Start<'a> {
+    /// That of a text that starts with `sample`, or is it if it `is_whole`.
+    pub(super) fn of(sample: &'a [u8], is_whole: bool) -> Self {
+        let sample = match is_whole && !sample.ends_with(b"\n") {
+            true => Cow::Owned([sample, b"\n"].concat()),
+            false => Cow::Borrowed(sample),
+        };
+        let (_, _, found_bom) = BomFilter::new(true).push(&sample);
+        let skipped = if found_bom { BomFilter::LEN as usize } else { 0 };
+        Self { sample, skipped }
+    }
+
+    pub(super) fn text(&self) -> &[u8] {
+        self.sample.get(self.skipped..).unwrap_or_default()
+    }
+}
+
 /// Start and end of the first complete record that is no empty line.
-fn first_record(text: &[u8], options: &CsvOptions) -> Option<(usize, usize)> {
+pub(super) fn first_record(text: &[u8], options: &CsvOptions) -> Option<(usize, usize)> {
     let mut scanner = Scanner::new(options.dialect(), 0);
     let mut start = 0;
     for (at, byte) in text.iter().enumerate() {
@@ -113,8 +132,28 @@ fn failure(records: &Records<'_>, defect: Defect, offset: u64, columns: usize) -
     }
 }
 
+/// The content of a field, without its quotes.
+pub(super) fn content<'a>(
+    records: &Records<'a>,
+    row: usize,
+    column: usize,
+    options: &CsvOptions,
+    scratch: &'a mut Vec<u8>,
+) -> &'a [u8] {
+    let (start, end) = records.field(row, column);
+    let raw = records.data().get(start..end).unwrap_or_default();
+    unquote(raw, options.dialect(), scratch).unwrap_or(raw)
+}
+
+/// Whether the converter of a type takes all values of a column.
+pub(super) fn accepts(data_type: &DataType, records: &Records<'_>, index: usize, options: &CsvOptions) -> bool {
+    let fields = Fields { records: *records, text: None, column: index, rows: 0..records.rows.min(ROWS_MAX) };
+    let converter = column(data_type, FieldRules::new(options, true));
+    converter.is_some_and(|mut converter| converter.append(&fields).is_ok())
+}
+
 /// The type of one column.
-fn type_of(records: &Records<'_>, index: usize, options: &CsvOptions) -> DataType {
+pub(super) fn type_of(records: &Records<'_>, index: usize, options: &CsvOptions) -> DataType {
     let fields = Fields { records: *records, text: None, column: index, rows: 0..records.rows.min(ROWS_MAX) };
     let mut seen = Seen::default();
     let mut has_values = false;
@@ -130,16 +169,13 @@ fn type_of(records: &Records<'_>, index: usize, options: &CsvOptions) -> DataTyp
     if !has_values {
         return DataType::Null;
     }
-    let accepts = |data_type: &DataType| {
-        let converter = column(data_type, FieldRules::new(options, true));
-        converter.is_some_and(|mut converter| converter.append(&fields).is_ok())
-    };
-    seen.proposed().filter(accepts).unwrap_or(DataType::Utf8View)
+    let is_accepted = |data_type: &DataType| accepts(data_type, records, index, options);
+    seen.proposed().filter(is_accepted).unwrap_or(DataType::Utf8View)
 }
 
 /// Shape of a value's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+pub(super) enum Shape {
     Boolean,
     Integer,
     Float,
@@ -150,7 +186,7 @@ enum Shape {
 
 /// Offset from UTC in a timestamp's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Offset {
+pub(super) enum Offset {
     /// Nothing.
     None,
     /// `Z`, which a type without zone takes as well.
@@ -211,7 +247,7 @@ impl Seen {
     }
 }
 
-fn shape(text: &[u8]) -> Shape {
+pub(super) fn shape(text: &[u8]) -> Shape {
     let is = |word: &[u8]| text.eq_ignore_ascii_case(word);
     if is(b"true") || is(b"false") {
         Shape::Boolean
@@ -222,8 +258,12 @@ fn shape(text: &[u8]) -> Shape {
     }
 }
 
-/// `-?digits`, or that with a point among the digits, an exponent behind them, or both.
+/// `-?digits`, or that with a point among the digits, an exponent behind them, or both. A text that begins with a zero
+/// and another digit, such as a postal code, is none, as in DuckDB.
 fn number(text: &[u8]) -> Option<Shape> {
+    if matches!(text, [b'0', b'0'..=b'9', ..]) {
+        return None;
+    }
     let (whole, rest) = digits(text.strip_prefix(b"-").unwrap_or(text));
     let (fraction, rest) = match rest.strip_prefix(b".") {
         Some(rest) => {
@@ -315,6 +355,11 @@ mod tests {
             (&["1", "1.5", "-.5", "2.", "1e9", "NaN", "-inf"], "Float64"),
             (&["1", "x"], "Utf8View"),
             (&["+1"], "Utf8View"),
+            (&["007", "8"], "Utf8View"),
+            (&["8", "00"], "Utf8View"),
+            (&["00.5"], "Utf8View"),
+            (&["-07", "0"], "Int64"),
+            (&["0.5", "0"], "Float64"),
             (&[" 1"], "Utf8View"),
             (&["1", "true"], "Utf8View"),
             (&["٣"], "Utf8View"),

@@ -10,6 +10,9 @@
 //!                  newline bitmaps)     ends)       column)
 //! ```
 //!
+//! What is not known of a file before its first byte, [`detect`] and [`infer_schema`] find out from a sample: the
+//! delimiter and whether there is a header, then the columns.
+//!
 //! # What a file may look like
 //!
 //! * A record ends at `\n`, `\r\n` or the end of the object. A `\r` directly
@@ -53,6 +56,7 @@ mod avx2;
 mod bom;
 mod convert;
 mod decode;
+mod detect;
 mod error;
 mod field;
 mod infer;
@@ -67,6 +71,7 @@ mod text;
 
 pub use convert::ColumnStatistics;
 pub use decode::CsvDecoder;
+pub use detect::{Unknown, detect};
 pub use error::CsvError;
 pub use infer::infer_schema;
 pub use options::CsvOptions;

@@ -382,7 +382,7 @@ pub(super) fn matching(
                 _ => None,
             };
             let is_full = ids.len() == ids.capacity();
-            unread_bytes += key_row.as_ref().map_or(0, |key_row: &Box<[u8]>| key_row.len() + UNREAD_BYTES);
+            unread_bytes += key_row.as_deref().map_or(0, |key_row: &[u8]| key_row.len() + UNREAD_BYTES);
             if is_full || key_row.is_some() {
                 // The vector doubles.
                 memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes)?;

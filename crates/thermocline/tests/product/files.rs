@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
 
 use crate::support::oracle::Oracle;
-use crate::support::program::{BINARY, text};
+use crate::support::program::{BINARY, output_at, text};
 use crate::support::rows::{assert_same, canonical};
 use crate::support::s3::S3Server;
 use crate::support::topology::NodeProcess;
@@ -422,12 +422,6 @@ async fn statements_of_all_kinds_read_files() {
     assert_eq!(run("SELECT * FROM information_schema.tables WHERE table_name LIKE '%/%'").await.rows(), 0);
 }
 
-fn sql(database: &Path, at: &Path, script: &str) -> Output {
-    let mut command = Command::new(BINARY);
-    command.arg("sql").arg(database).args(["--format", "csv", "-c", script]).current_dir(at);
-    command.output().unwrap()
-}
-
 /// A view reads the same files wherever the program is started, and follows them.
 #[test]
 fn relative_paths_are_of_the_working_directory_and_kept_absolute() {
@@ -439,7 +433,7 @@ fn relative_paths_are_of_the_working_directory_and_kept_absolute() {
     fs::write(here.join("data/it's.csv"), "x\n1\n").unwrap();
     let database = folder.path().join("db");
     let rows = |at: &Path, script: &str| {
-        let done = sql(&database, at, script);
+        let done = output_at(&database, at, script);
         assert!(done.status.success(), "{script}: {}", text(&done.stderr));
         text(&done.stdout)
     };
@@ -450,20 +444,20 @@ fn relative_paths_are_of_the_working_directory_and_kept_absolute() {
     assert_eq!(rows(&there, "SELECT y FROM v; SELECT x FROM w"), "y\n2\nx\n1\n");
     fs::write(here.join("data/b.csv"), "x\n5\n").unwrap();
     assert_eq!(rows(&there, "SELECT sum(y) FROM v"), "sum\n8\n");
-    let done = sql(&database, &there, "SELECT x FROM 'data/it''s.csv'");
+    let done = output_at(&database, &there, "SELECT x FROM 'data/it''s.csv'");
     let error = text(&done.stderr);
     let looked_in = format!("looked in {}/data", there.canonicalize().unwrap().display());
     assert!(!done.status.success() && error.contains(&looked_in), "{error}");
     // Files that are gone keep the database from nothing but their view.
     fs::remove_dir_all(here.join("data")).unwrap();
-    let done = sql(&database, &there, "SELECT 1; SELECT * FROM v");
+    let done = output_at(&database, &there, "SELECT 1; SELECT * FROM v");
     assert_eq!(text(&done.stdout), "?column?\n1\n");
     assert!(text(&done.stderr).contains("there") && !done.status.success());
     // Two quotes in a row would be read as one from the catalog.
     fs::create_dir_all(here.join("data")).unwrap();
     fs::write(here.join("data/a''b.csv"), "x\n7\n").unwrap();
     assert_eq!(rows(&here, "SELECT x FROM 'data/a''''b.csv'"), "x\n7\n");
-    let done = sql(&database, &here, "CREATE VIEW q AS SELECT x FROM 'data/a''''b.csv'");
+    let done = output_at(&database, &here, "CREATE VIEW q AS SELECT x FROM 'data/a''''b.csv'");
     assert!(text(&done.stderr).contains("quotes"), "{}", text(&done.stderr));
 }
 
@@ -478,7 +472,7 @@ fn folders_that_are_there_are_no_patterns() {
     }
     let database = folder.path().join("db");
     let rows = |at: &Path, script: &str| {
-        let done = sql(&database, at, script);
+        let done = output_at(&database, at, script);
         assert!(done.status.success(), "{script}: {}", text(&done.stderr));
         text(&done.stdout)
     };

@@ -21,6 +21,7 @@ mod database_files;
 mod definitions;
 mod encoded_scan;
 mod faults;
+mod file_readers;
 mod files;
 mod fourth_storage;
 mod habits;

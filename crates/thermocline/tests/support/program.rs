@@ -21,6 +21,13 @@ pub fn output(directory: Option<&Path>, settings: &[&str], script: &str) -> Outp
     command.output().unwrap()
 }
 
+/// Runs a script on a database in a working directory.
+pub fn output_at(database: &Path, working: &Path, script: &str) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("sql").arg(database).args(["--format", "csv", "-c", script]).current_dir(working);
+    command.output().unwrap()
+}
+
 /// The rows that a script prints.
 pub fn rows(directory: Option<&Path>, script: &str) -> String {
     let done = output(directory, &["executor_partitions=2"], script);

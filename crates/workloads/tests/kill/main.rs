@@ -25,6 +25,7 @@ mod tpcc;
 mod ycsb;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clients::Languages;
