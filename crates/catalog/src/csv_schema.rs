@@ -45,14 +45,14 @@ pub(super) async fn detected(
 /// # Errors
 /// If an object cannot be read, is not valid CSV or has no record that ends within [`SAMPLE_BYTES_MAX`], its header
 /// gives two fields one name, objects without a header have different numbers of fields, or one seems to have another
-/// delimiter than the first, of which that was `unknown`.
+/// delimiter than the first, of which that was `unknown`, or a header where the first has none, or none.
 pub(super) async fn infer_csv_schema(
     table: &str,
     listing: &Listing,
     options: &CsvOptions,
     unknown: Unknown<'_>,
 ) -> Result<SchemaRef> {
-    let checks_delimiter = unknown.delimiter;
+    let checked = Unknown { columns: None, ..unknown };
     let objects: Vec<_> = listing
         .nodes
         .iter()
@@ -60,7 +60,7 @@ pub(super) async fn infer_csv_schema(
         .collect();
     let samples = objects.into_iter().map(|(node, entry, options)| {
         let sampled = SpawnedTask::spawn(async move {
-            Ok::<_, DataFusionError>((columns_of(&node, &entry, &options, checks_delimiter).await?, entry.path))
+            Ok::<_, DataFusionError>((columns_of(&node, &entry, &options, checked).await?, entry.path))
         });
         async { sampled.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? }
     });
@@ -96,34 +96,46 @@ pub(super) async fn infer_csv_schema(
     Ok(union.finish())
 }
 
-/// The columns of an object.
+/// The columns of an object, which has the dialect of the first one as far as that was not told.
 async fn columns_of(
     node: &NodeClient,
     entry: &ObjectEntry,
     options: &CsvOptions,
-    checks_delimiter: bool,
+    unknown: Unknown<'static>,
 ) -> Result<SchemaRef> {
-    let unknown = Unknown { delimiter: true, ..Unknown::default() };
     let mut other = None;
     let schema = sampled(node, entry, |sample, is_whole| {
         let schema = infer_schema(sample, is_whole, options)?;
-        if checks_delimiter && schema.as_ref().is_some_and(|schema| schema.fields().len() == 1) {
-            let own = detect(sample, is_whole, options, unknown)?.map(|own| own.delimiter);
-            other = own.filter(|own| *own != options.delimiter);
+        let Some(found) = &schema else { return Ok(None) };
+        // Only a text without the delimiter may have another one.
+        let delimiter = unknown.delimiter && found.fields().len() == 1;
+        let unknown = Unknown { delimiter, header: unknown.header && !found.fields().is_empty(), columns: None };
+        if unknown.delimiter || unknown.header {
+            match detect(sample, is_whole, options, unknown)? {
+                Some(own) => other = Some(own),
+                None => return Ok(None),
+            }
         }
         Ok(schema)
     });
     let schema = schema.await?;
     match other {
-        Some(other) => user_err!(
+        Some(own) if own.delimiter != options.delimiter => user_err!(
             InvalidTableDefinition,
             "{}: its delimiter seems to be {:?}, and that of the first file {:?}; say which one, as in \
              read_csv('data/*', delim => ',')",
             entry.path,
-            char::from(other),
+            char::from(own.delimiter),
             char::from(options.delimiter)
         ),
-        None => Ok(schema.into()),
+        Some(own) if own.has_header != options.has_header => user_err!(
+            InvalidTableDefinition,
+            "{}: it seems to have {}, unlike the first file; say whether there is one, as in \
+             read_csv('data/*', header => true)",
+            entry.path,
+            if own.has_header { "a header" } else { "no header" }
+        ),
+        _ => Ok(schema.into()),
     }
 }
 

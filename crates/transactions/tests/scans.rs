@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use thermocline_transactions::Result;
 use thermocline_transactions::database::{RowEngine, RowSession};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
-use thermocline_transactions::table::BlockStatistics;
+use thermocline_transactions::ids::PartitionId;
+use thermocline_transactions::reader::{ReadRequest, ReadStep, RowSink};
+use thermocline_transactions::table::{BlockStatistics, Row};
 use thermocline_transactions::types::Value;
 
 use crate::evicting::{LIMIT, create_groups, fill_groups, int, open, run, text, wait_for_memory};
@@ -27,6 +31,19 @@ fn bytes(session: &mut RowSession) -> [u64; 2] {
 fn returned(session: &mut RowSession) -> u64 {
     let statistics = session.statistics().unwrap();
     statistics.partitions.iter().flat_map(|partition| &partition.tables).map(|table| table.returned_total).sum()
+}
+
+/// A query that needs no values.
+struct Counted;
+
+impl RowSink for Counted {
+    fn row(&mut self, _: Row<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Changes rows at random, so that neighbours are in different blocks when they are evicted again.
@@ -103,6 +120,14 @@ fn more_rows_than_memory_are_deleted() {
     assert_eq!(count(&mut session, "k >= 0"), rows);
     assert_eq!(count(&mut session, "g = 20"), rows / 1000);
 
+    // A query that is over keeps no row from going.
+    let table = Arc::clone(database.schema().table("t").unwrap());
+    let sink = |_: PartitionId| Box::new(Counted) as Box<dyn RowSink>;
+    for mut reader in
+        session.read_tables(vec![ReadRequest { table, sink: Box::new(sink) }]).unwrap().into_iter().flatten()
+    {
+        while reader.step(1000).unwrap() != ReadStep::Done {}
+    }
     let (before, deleted) = (returned(&mut session), rows as u64 * 9 / 10);
     assert_eq!(run(&mut session, "DELETE FROM t WHERE length(v) >= 1000 AND k % 10 < 9", &[]).affected, deleted);
     assert!(returned(&mut session) - before < 1000, "{} rows came back", returned(&mut session) - before);

@@ -87,8 +87,8 @@ impl Error {
             // The parser's position refers to the script already; it may be that of the token behind the one it names.
             let (line, column) = (position.line, position.column);
             *position = place(line, column);
-            let column = if line == at.line { column + 1 - at.column } else { column };
-            let here = (line + 1 - at.line, column);
+            let column = if line == at.line { (column + 1).saturating_sub(at.column) } else { column };
+            let here = ((line + 1).saturating_sub(at.line), column);
             let before = |token: &&TokenWithSpan| (token.span.start.line, token.span.start.column) < here;
             let found = self.0.message.rsplit_once("found: ").map(|(_, found)| found);
             let is_found = |token: &&TokenWithSpan| Some(token.token.to_string().as_str()) == found;

@@ -117,6 +117,7 @@ impl RowSink for BatchSink {
         if !self.columns.is_empty() {
             return Ok(false);
         }
+        self.pauses = false;
         self.added().map(|()| true)
     }
 
@@ -136,5 +137,32 @@ fn heap_bytes(value: ValueRef<'_>) -> usize {
         ValueRef::Bytes(bytes) => bytes.len(),
         ValueRef::Jsonb(jsonb) => jsonb.len(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Schema;
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+
+    use super::*;
+
+    #[test]
+    fn a_sink_that_counts_pauses_with_full_batches_alone() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let outbox = Arc::new(Outbox::new(MemoryConsumer::new("rows").register(&pool)));
+        let schema = Arc::new(Schema::empty());
+        let mut sink = BatchSink::new("t", schema, std::iter::empty(), Arc::clone(&outbox)).unwrap();
+        let mut pauses = Vec::new();
+        for row in 0..2 * BATCH_ROWS + 1 {
+            assert!(sink.count().unwrap());
+            if sink.pauses() {
+                pauses.push(row + 1);
+            }
+        }
+        assert_eq!(pauses, [BATCH_ROWS, 2 * BATCH_ROWS]);
+        sink.finish().unwrap();
+        let rows: Vec<usize> = std::iter::from_fn(|| outbox.take()).map(|batch| batch.num_rows()).collect();
+        assert_eq!(rows, [BATCH_ROWS, BATCH_ROWS, 1]);
     }
 }

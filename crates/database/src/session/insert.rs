@@ -226,10 +226,15 @@ pub(super) fn cast_literal(expr: &mut Expr, data_type: DataType) -> Result<()> {
         Literal::SingleQuotedString(_) | Literal::EscapedStringLiteral(_) | Literal::DollarQuotedString(_)
     ));
     if is_text && !data_type.is_text() {
-        let (literal, data_type) = (Box::new(expr.clone()), written_type(data_type)?);
-        *expr = Expr::Cast { kind: CastKind::Cast, expr: literal, data_type, array: false, format: None };
+        *expr = cast_to(expr, data_type)?;
     }
     Ok(())
+}
+
+/// An expression in the type of a column.
+pub(super) fn cast_to(expr: &Expr, data_type: DataType) -> Result<Expr> {
+    let (expr, data_type) = (Box::new(expr.clone()), written_type(data_type)?);
+    Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
 }
 
 pub(super) fn failed(error: DataFusionError) -> Error {

@@ -11,6 +11,7 @@ use super::dispatch::Dispatch;
 use super::insert;
 use super::prepared_statements::{PARAMETERS_MAX, check_preparable};
 use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
+use super::write_query;
 use crate::bridge::external;
 use crate::statement::{Headings, Statement};
 
@@ -66,7 +67,7 @@ impl Session {
     /// The types of a statement's parameters, by position; `None` if unknown.
     async fn places(&self, declared: &[DataType], statement: &Statement) -> Result<Vec<Option<RowType>>> {
         let dispatch = self.dispatch(statement)?;
-        if !matches!(dispatch, Dispatch::Rows | Dispatch::RowsFirst | Dispatch::Insert) {
+        if !matches!(dispatch, Dispatch::Rows | Dispatch::RowsFirst | Dispatch::Insert | Dispatch::Write) {
             return self.parameter_types(declared, statement.clone()).await;
         }
         let asked = statement.clone();
@@ -81,6 +82,10 @@ impl Session {
             }
             Err(error) if dispatch == Dispatch::Insert && (is_not_here(&error) || is_undefined_table(&error)) => {
                 let Some(plan) = insert::Plan::of(statement, &self.rows.schema())? else { return Err(error) };
+                self.parameter_types(declared, plan.query).await
+            }
+            Err(error) if dispatch == Dispatch::Write && (is_not_here(&error) || is_undefined_table(&error)) => {
+                let Some(plan) = write_query::Plan::of(statement, &self.rows.schema())? else { return Err(error) };
                 self.parameter_types(declared, plan.query).await
             }
             Err(error) => Err(error),

@@ -174,11 +174,11 @@ fn undefined(name: &dyn std::fmt::Display) -> datafusion::common::DataFusionErro
 /// Checks that PREPARE supports a statement.
 ///
 /// # Errors
-/// 42601, unless it is a query, INSERT, UPDATE or DELETE.
+/// 42601, unless it is a query, INSERT, UPDATE, DELETE or MERGE.
 pub fn check_preparable(statement: &Ast) -> Result<()> {
     match statement {
-        Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => Ok(()),
-        _ => Err(external(Class::Syntax.error("PREPARE is for SELECT, VALUES, INSERT, UPDATE and DELETE"))),
+        Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_) => Ok(()),
+        _ => Err(external(Class::Syntax.error("PREPARE is for SELECT, VALUES, INSERT, UPDATE, DELETE and MERGE"))),
     }
 }
 
@@ -191,14 +191,7 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
         _ => ControlFlow::Continue(()),
     });
     // A parameter is one value; a volatile function would give another for each row.
-    let varying = visit_expressions(value, |part| match part {
-        Expr::Function(call) => match only_part(&call.name) {
-            Some(function) if VARYING.contains(&function.as_str()) => ControlFlow::Break(function),
-            _ => ControlFlow::Continue(()),
-        },
-        _ => ControlFlow::Continue(()),
-    });
-    if let ControlFlow::Break(function) = varying {
+    if let Some(function) = varying(value) {
         let message = format!("parameter {number} of {name} calls {function}(): give its value instead");
         return Err(external(Class::Unsupported.error(message)));
     }
@@ -208,6 +201,18 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
         }
         ControlFlow::Continue(()) => Ok(()),
     }
+}
+
+/// A volatile function that an expression calls.
+pub(super) fn varying(expr: &Expr) -> Option<String> {
+    let called = visit_expressions(expr, |part| match part {
+        Expr::Function(call) => match only_part(&call.name) {
+            Some(function) if VARYING.contains(&function.as_str()) => ControlFlow::Break(function),
+            _ => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    });
+    called.break_value()
 }
 
 /// The expression for a parameter in the statement.

@@ -393,9 +393,11 @@ impl Session {
             Ok(()) => self.rows(statement, interrupt).await,
             // It may have further tables, also external ones.
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
-                match write_query::Plan::of(&statement, &self.rows.schema())? {
-                    Some(plan) => self.write_query(plan, interrupt).await,
-                    None => Err(error),
+                let schema = self.rows.schema();
+                match (write_query::Plan::of(&statement, &schema)?, statement.row_target()) {
+                    (Some(plan), _) => self.write_query(plan, interrupt).await,
+                    (None, Some((table, _))) => Err(schema.table(&table).err().map_or(error, external)),
+                    (None, None) => Err(error),
                 }
             }
             Err(error) => Err(error),
@@ -432,7 +434,11 @@ impl Session {
         let run = move |session: &mut RowSession| plan.run(session, &found.batches);
         let (result, batches) = self.rows.statement(interrupt, run).await?;
         match returned {
-            Some(schema) => Ok(self.engine().rows_of(schema, batches)),
+            Some(schema) => {
+                let named = |batch: RecordBatch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec());
+                let batches = batches.into_iter().map(named).collect::<Result<_, _>>()?;
+                Ok(self.engine().rows_of(schema, batches))
+            }
             None => self.streamed(&result),
         }
     }

@@ -1,6 +1,7 @@
 //! UPDATE, DELETE and MERGE of rows that a query finds.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
@@ -10,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Merge, MergeAction, MergeClause, MergeClauseKind,
     MergeInsertExpr, MergeInsertKind, ObjectName, SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins,
-    Update, UpdateTableFromKind, With,
+    Update, UpdateTableFromKind, Value as Literal, With, visit_expressions, visit_expressions_mut,
 };
 use thermocline_pushdown::user_err;
 use thermocline_syntax::Statement as Sql;
@@ -19,10 +20,11 @@ use thermocline_transactions::schema::{ColumnDefinition, IndexId, Schema, TableD
 use thermocline_transactions::types::{DataType, Value};
 use thermocline_types::{Class, Error, Result as RowResult};
 
-use super::insert::{append, assignable, cast_literal, failed, last_name, of_texts};
+use super::insert::{append, assignable, cast_literal, cast_to, failed, last_name, of_texts};
+use super::prepared_statements::varying;
 use crate::arrow::{Source, check_assignment};
 use crate::bridge::external;
-use crate::statement::{Statement, make_printable, plain_query, plain_statement};
+use crate::statement::{Headings, Statement, make_printable, plain_query, plain_statement};
 
 /// An `UPDATE ... FROM`, a `DELETE ... USING`, either of them with subqueries, or a `MERGE`, of a row table.
 ///
@@ -46,8 +48,8 @@ pub struct Plan {
     keys: Vec<DataType>,
     actions: Vec<Action>,
     repeats: Repeats,
-    /// First column of the query that is returned.
-    returned_from: Option<usize>,
+    /// First column of the query that is returned, and the names of all those.
+    returned: Option<(usize, Headings)>,
 }
 
 /// A change of one row.
@@ -129,7 +131,7 @@ impl Plan {
                 types.push(value.data_type);
             }
         }
-        match self.returned_from {
+        match self.returned {
             // Its columns have names that users see, and none is assigned.
             Some(_) => Ok(None),
             None => of_texts(&self.query, types.into_iter(), query),
@@ -141,9 +143,9 @@ impl Plan {
     /// # Errors
     /// If the query lacks them, which is impossible.
     pub fn returned(&self, query: &ArrowSchema) -> Result<Option<SchemaRef>> {
-        let Some(from) = self.returned_from else { return Ok(None) };
-        let columns: Vec<usize> = (from..query.fields().len()).collect();
-        Ok(Some(Arc::new(query.project(&columns)?)))
+        let Some((from, headings)) = &self.returned else { return Ok(None) };
+        let columns: Vec<usize> = (*from..query.fields().len()).collect();
+        Ok(Some(headings.of_schema(&Arc::new(query.project(&columns)?))))
     }
 
     /// Whether a column has the number of the action.
@@ -165,8 +167,8 @@ impl Plan {
         let mut seen = BTreeSet::new();
         for batch in rows {
             let changed = self.run_batch(session, batch, &mut seen, &mut all)?;
-            if let Some(from) = self.returned_from {
-                let columns: Vec<usize> = (from..batch.num_columns()).collect();
+            if let Some((from, _)) = &self.returned {
+                let columns: Vec<usize> = (*from..batch.num_columns()).collect();
                 let kept = filter_record_batch(batch, &changed).and_then(|batch| batch.project(&columns));
                 returned.push(kept.map_err(Error::internal)?);
             }
@@ -182,6 +184,21 @@ impl Plan {
         Ok((all, returned))
     }
 
+    /// The columns of a batch that are keys and values, with the names that errors should have.
+    fn named(&self, batch: &RecordBatch) -> RowResult<RecordBatch> {
+        let end = self.returned.as_ref().map_or(batch.num_columns(), |(from, _)| *from);
+        let first_value = self.keys.len() + usize::from(self.has_numbers());
+        let values: Vec<&str> =
+            self.actions.iter().flat_map(|action| &action.values).map(|value| value.value.as_str()).collect();
+        let schema = batch.schema();
+        let fields = schema.fields().iter().take(end).enumerate().map(|(at, field)| {
+            let name = at.checked_sub(first_value).and_then(|at| values.get(at).copied()).unwrap_or("the key");
+            field.as_ref().clone().with_name(name)
+        });
+        let columns = batch.columns().iter().take(end).cloned().collect();
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())), columns).map_err(Error::internal)
+    }
+
     /// Changes the rows of a batch; says which rows of the batch have changed one.
     fn run_batch(
         &self,
@@ -191,9 +208,7 @@ impl Plan {
         all: &mut StatementResult,
     ) -> RowResult<BooleanArray> {
         let keys = self.keys.len();
-        let assigned = self.returned_from.unwrap_or(batch.num_columns());
-        let columns: Vec<usize> = (0..assigned).collect();
-        let source = Source::new(&batch.project(&columns).map_err(Error::internal)?).map_err(failed)?;
+        let source = Source::new(&self.named(batch)?).map_err(failed)?;
         let numbers = match self.has_numbers() {
             true => batch.columns().get(keys).and_then(|column| column.as_primitive_opt::<Int64Type>()),
             false => None,
@@ -261,8 +276,12 @@ impl Columns {
 /// The table that a statement changes.
 struct Changed<'a> {
     table: &'a TableDefinition,
-    /// As written, with its alias.
-    written: String,
+    /// Its name or alias, in front of columns.
+    qualifier: String,
+    /// Its name and alias in statements of the row engine.
+    target: String,
+    /// The same in queries: no query of WITH hides it.
+    source: String,
     /// Columns of its key, qualified, with their types.
     keys: Vec<(String, DataType)>,
 }
@@ -272,17 +291,19 @@ impl<'a> Changed<'a> {
     fn of(factor: &TableFactor, schema: &'a Schema) -> Result<Option<Self>> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else { return Ok(None) };
         let Some(table) = last_name(name).and_then(|name| schema.table(&name).ok()) else { return Ok(None) };
-        let qualifier = match alias {
-            Some(alias) if alias.columns.is_empty() => alias.name.to_string(),
+        let name = identifier(&table.name)?;
+        let (qualifier, target) = match alias {
+            Some(alias) if alias.columns.is_empty() => (alias.name.to_string(), format!("{name} AS {}", alias.name)),
             Some(_) => return Ok(None),
-            None => name.to_string(),
+            None => (name.clone(), name.clone()),
         };
+        let source = format!("public.{name} AS {qualifier}");
         let Some(primary) = table.index(IndexId::PRIMARY) else { return Ok(None) };
         let mut keys = Vec::with_capacity(primary.columns.len());
         for column in primary.columns.iter().filter_map(|held| table.columns.get(held.column)) {
             keys.push((format!("{qualifier}.{}", identifier(&column.name)?), column.data_type));
         }
-        Ok(Some(Self { table, written: factor.to_string(), keys }))
+        Ok(Some(Self { table, qualifier, target, source, keys }))
     }
 
     /// The query's columns for its key.
@@ -321,7 +342,13 @@ impl Values {
             "DEFAULT".to_owned()
         } else {
             let mut typed = value.clone();
-            cast_literal(&mut typed, assigned.data_type)?;
+            match value {
+                // A parameter has no other context.
+                Expr::Value(written) if matches!(written.value, Literal::Placeholder(_)) => {
+                    typed = cast_to(value, assigned.data_type.unbounded())?;
+                }
+                _ => cast_literal(&mut typed, assigned.data_type)?,
+            }
             self.of_query.push((assigned, typed.to_string()));
             format!("${}", self.of_query.len())
         };
@@ -374,7 +401,7 @@ impl Maker<'_> {
         let values_from = columns.0.len();
         values.of_query.iter().for_each(|(_, value)| columns.add(value));
         let by_key = changed.by_key(values.of_query.len() + 1);
-        let change = format!("UPDATE {} SET {set} WHERE {by_key}{}", changed.written, list(" RETURNING ", returning));
+        let change = format!("UPDATE {} SET {set} WHERE {by_key}{}", changed.target, list(" RETURNING ", returning));
         let action = self.action(&change, values, values_from, (true, returning.is_some()))?;
         let query = self.query(&columns, &changed, others, selection.as_ref());
         let repeats = if others.is_some() { Repeats::First } else { Repeats::Never };
@@ -390,7 +417,7 @@ impl Maker<'_> {
             return Ok(None);
         }
         let Some(changed) = Changed::of(&table.relation, self.schema)? else { return Ok(None) };
-        let change = format!("DELETE FROM {} WHERE {}", changed.written, changed.by_key(1));
+        let change = format!("DELETE FROM {} WHERE {}", changed.target, changed.by_key(1));
         let mut columns = changed.columns();
         let values_from = columns.0.len();
         // A deleted row is what the query has read.
@@ -398,8 +425,8 @@ impl Maker<'_> {
         let action = self.action(&change, Values::default(), values_from, (true, false))?;
         let query = self.query(&columns, &changed, using.as_deref(), selection.as_ref());
         let repeats = if using.is_some() { Repeats::First } else { Repeats::Never };
-        let returned_from = returning.is_some().then_some(values_from);
-        self.plan("DELETE", &changed, query, vec![action], (repeats, returned_from)).map(Some)
+        let returned = returning.as_ref().map(|items| (values_from, Headings::of_items(items)));
+        self.plan("DELETE", &changed, query, vec![action], (repeats, returned)).map(Some)
     }
 
     fn merge(&self, merge: &Merge) -> Result<Option<Plan>> {
@@ -409,6 +436,19 @@ impl Maker<'_> {
         }
         let Some(changed) = Changed::of(table, self.schema)? else { return Ok(None) };
         let Some((key, _)) = changed.keys.first() else { return Ok(None) };
+        if clauses.is_empty() {
+            return user_err!(Syntax, "MERGE needs a WHEN: WHEN MATCHED THEN ... or WHEN NOT MATCHED THEN ...");
+        }
+        // The action and each of its values would be of different draws.
+        for predicate in clauses.iter().filter_map(|clause| clause.predicate.as_ref()) {
+            if let Some(function) = varying(predicate) {
+                return user_err!(Unsupported, "{function}() in a WHEN of a MERGE: compute it in the source");
+            }
+        }
+        let mut clauses = clauses.clone();
+        for clause in clauses.iter_mut().filter(|clause| clause.clause_kind != MergeClauseKind::Matched) {
+            of_source(clause, source, &changed)?;
+        }
         let mut number = "CASE".to_owned();
         for (at, MergeClause { clause_kind, predicate, .. }) in clauses.iter().enumerate() {
             let met = match clause_kind {
@@ -437,11 +477,11 @@ impl Maker<'_> {
                 {
                     let values = Values::of_assignments(&changed, &update.assignments)?;
                     let by_key = changed.by_key(values.of_query.len() + 1);
-                    let change = format!("UPDATE {} SET {} WHERE {by_key}", changed.written, values.set());
+                    let change = format!("UPDATE {} SET {} WHERE {by_key}", changed.target, values.set());
                     (values, change)
                 }
                 (MergeAction::Delete { .. }, true) => {
-                    (Values::default(), format!("DELETE FROM {} WHERE {}", changed.written, changed.by_key(1)))
+                    (Values::default(), format!("DELETE FROM {} WHERE {}", changed.target, changed.by_key(1)))
                 }
                 (MergeAction::Insert(insert), false) if insert.insert_predicate.is_none() => {
                     inserted(&changed, insert)?
@@ -454,7 +494,7 @@ impl Maker<'_> {
             actions.push(self.action(&change, values, values_from, (is_matched, false))?);
         }
         let select = columns.0.join(", ");
-        let query = format!("{}SELECT {select} FROM {source} LEFT JOIN {} ON {on}", self.with(), changed.written);
+        let query = format!("{}SELECT {select} FROM {source} LEFT JOIN {} ON {on}", self.with(), changed.source);
         self.plan("MERGE", &changed, query, actions, (Repeats::Refused, None)).map(Some)
     }
 
@@ -472,7 +512,7 @@ impl Maker<'_> {
     ) -> String {
         let others: String = others.into_iter().flatten().map(|table| format!(", {table}")).collect();
         let condition = condition.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
-        format!("{}SELECT {} FROM {}{others}{condition}", self.with(), columns.0.join(", "), changed.written)
+        format!("{}SELECT {} FROM {}{others}{condition}", self.with(), columns.0.join(", "), changed.source)
     }
 
     fn action(
@@ -493,12 +533,64 @@ impl Maker<'_> {
         changed: &Changed<'_>,
         query: String,
         actions: Vec<Action>,
-        (repeats, returned_from): (Repeats, Option<usize>),
+        (repeats, returned): (Repeats, Option<(usize, Headings)>),
     ) -> Result<Plan> {
         let query = self.statement.part(Ast::Query(plain_query(&query)?))?;
         let keys = changed.keys.iter().map(|(_, data_type)| *data_type).collect();
-        Ok(Plan { query, kind, table: changed.table.name.to_string(), keys, actions, repeats, returned_from })
+        Ok(Plan { query, kind, table: changed.table.name.to_string(), keys, actions, repeats, returned })
     }
+}
+
+/// Has the condition and the values of a WHEN NOT MATCHED, which see the source alone, name its columns in full.
+///
+/// # Errors
+/// 42P01 if they name the changed table.
+fn of_source(clause: &mut MergeClause, source: &TableFactor, changed: &Changed<'_>) -> Result<()> {
+    let name = match source {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, alias: None, .. } => name.0.last().and_then(ObjectNamePart::as_ident).cloned(),
+        _ => None,
+    };
+    let mut exprs: Vec<&mut Expr> = clause.predicate.iter_mut().collect();
+    if let MergeAction::Insert(MergeInsertExpr { kind: MergeInsertKind::Values(values), .. }) = &mut clause.action {
+        exprs.extend(values.rows.iter_mut().flat_map(|row| row.content.iter_mut()));
+    }
+    for expr in exprs.into_iter().filter(|expr| !is_default(expr)) {
+        let has_query = visit_expressions(expr, |part| match part {
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        if has_query.is_break() {
+            // Its own tables have columns, too.
+            continue;
+        }
+        let named = visit_expressions_mut(expr, |part| {
+            match part {
+                Expr::Identifier(column) => {
+                    if let Some(name) = &name {
+                        *part = Expr::CompoundIdentifier(vec![name.clone(), column.clone()]);
+                    }
+                }
+                Expr::CompoundIdentifier(names)
+                    if names.first().is_some_and(|first| first.to_string() == changed.qualifier) =>
+                {
+                    return ControlFlow::Break(());
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        if named.is_break() {
+            return user_err!(
+                UndefinedTable,
+                "invalid reference to \"{}\": WHEN NOT MATCHED has no row of it",
+                changed.table.name
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The values of `INSERT (columns) VALUES (values)`, and the statement with parameters.

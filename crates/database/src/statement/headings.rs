@@ -40,7 +40,8 @@ impl Headings {
         }
     }
 
-    fn of_items(items: &[SelectItem]) -> Self {
+    /// Those of select items, as of RETURNING.
+    pub(crate) fn of_items(items: &[SelectItem]) -> Self {
         let place = items.iter().position(is_many).unwrap_or(items.len());
         let (first, rest) = items.split_at_checked(place).unwrap_or_default();
         let behind = rest.iter().rposition(is_many).map(|at| rest.get(at + 1..).unwrap_or_default());

@@ -528,14 +528,17 @@ impl Partition {
     /// Whether evicted rows of a table can be removed and replaced [unread](Table::delete_unread): nobody who copies
     /// or reads the table needs what they were. It stays so until the transaction ends.
     pub fn changes_unread(&self, table: &Table) -> bool {
-        self.pre_images.iter().all(|one| one.is_over())
-            && self.readers.iter().all(|reader| reader.lock().is_over())
-            && table.changes_unread()
+        !self.is_copied() && table.changes_unread()
     }
 
     /// Whether evicted rows of a table can be removed with an image of their keys alone: see [`Self::changes_unread`].
     pub fn deletes_by_keys(&self, table: &Table) -> bool {
-        self.pre_images.is_empty() && self.readers.is_empty() && table.deletes_by_keys()
+        !self.is_copied() && table.deletes_by_keys()
+    }
+
+    /// Whether a snapshot or a query copies rows.
+    fn is_copied(&self) -> bool {
+        !self.pre_images.iter().all(|one| one.is_over()) || !self.readers.iter().all(|reader| reader.lock().is_over())
     }
 
     /// Gives up the places of rows that a transaction has changed unread, which it keeps now.

@@ -458,6 +458,21 @@ async fn what_is_recognised_follows_the_files() {
         let (state, error) = failed(&session, &sql).await;
         assert!(state == "42P16" && error.contains("b.csv: its delimiter seems to be ';'"), "{state} {error}");
     }
+    // One with a header, and one without, in either order.
+    for (content, said) in
+        [("3,4\n5,6\n", "b.csv: it seems to have no header"), ("x,y\n3,4\n", "it seems to have a header")]
+    {
+        fs::write(at("b.csv"), content).unwrap();
+        if content.starts_with('x') {
+            fs::write(at("a.csv"), "1,2\n7,8\n").unwrap();
+        }
+        let folder = folder.path().display();
+        let (state, error) = failed(&session, &format!("SELECT * FROM '{folder}/*.csv'")).await;
+        assert!(state == "42P16" && error.contains(said), "{state} {error}");
+        rows("read_csv('DIR/*.csv', header = false)").await;
+    }
+    fs::write(at("a.csv"), "x,y\n1,2\n").unwrap();
+    fs::write(at("b.csv"), "x;y\n3;4\n").unwrap();
     let sql = format!("SELECT * FROM read_csv('{}/*.csv', delim = ',', header = false)", folder.path().display());
     let (_, error) = failed(&session, &sql).await;
     assert!(error.contains("a.csv has 2") && error.contains("b.csv has 1"), "{error}");

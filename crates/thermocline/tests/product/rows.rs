@@ -293,7 +293,7 @@ fn names_belong_to_one_engine() {
         ("CREATE TABLE n (a BIGINT)".to_owned(), "needs a PRIMARY KEY"),
         ("COMMIT".to_owned(), "there is no transaction"),
         (format!("{ACCOUNTS} ALTER TABLE accounts DROP COLUMN owner"), "ADD COLUMN"),
-        (format!("{ACCOUNTS} UPDATE accounts SET balance = (SELECT 1)"), "not supported for row tables"),
+        (format!("{ACCOUNTS} UPDATE accounts SET (balance, owner) = (1, 'x')"), "several columns"),
     ] {
         let failed = error(None, &script);
         assert!(failed.contains(part), "{script}\n{failed}");
@@ -347,6 +347,7 @@ fn more_rows_than_memory() {
         INSERT INTO k SELECT value, repeat('x', 900 + value % 100) FROM generate_series(1, 60000);
         {sum};
         UPDATE k SET s = 'short' WHERE k IN (17, 40000, 59999);
+        UPDATE k SET s = upper(s) WHERE k IN (18, 30001, 50002);
         DELETE FROM k WHERE k BETWEEN 101 AND 200;
         SELECT s FROM k WHERE k = 40000;
         {sum};
