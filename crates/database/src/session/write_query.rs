@@ -10,8 +10,8 @@ use arrow::datatypes::{Int64Type, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Merge, MergeAction, MergeClause, MergeClauseKind,
-    MergeInsertExpr, MergeInsertKind, ObjectName, SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins,
-    Update, UpdateTableFromKind, Value as Literal, With, visit_expressions, visit_expressions_mut,
+    MergeInsertExpr, MergeInsertKind, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast, TableFactor,
+    TableWithJoins, Update, UpdateTableFromKind, Value as Literal, With, visit_expressions, visit_expressions_mut,
 };
 use thermocline_pushdown::user_err;
 use thermocline_syntax::Statement as Sql;
