@@ -221,7 +221,12 @@ fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()
 
 /// Casts a plain string literal to the type of the column that it is for, unless that is a text.
 pub(super) fn cast_literal(expr: &mut Expr, data_type: DataType) -> Result<()> {
-    let is_text = matches!(expr, Expr::Value(value) if matches!(
+    let mut plain = &*expr;
+    // As EXECUTE puts it in the place of a parameter.
+    while let Expr::Nested(inner) = plain {
+        plain = inner;
+    }
+    let is_text = matches!(plain, Expr::Value(value) if matches!(
         value.value,
         Literal::SingleQuotedString(_) | Literal::EscapedStringLiteral(_) | Literal::DollarQuotedString(_)
     ));

@@ -6,7 +6,7 @@ use super::postgres::Postgres;
 const TABLES: &[&str] = &[
     "CREATE TABLE account (id BIGINT PRIMARY KEY, owner TEXT NOT NULL, balance NUMERIC(12, 2) DEFAULT 5, opened DATE,
      visits INTEGER)",
-    "CREATE TABLE payment (id BIGINT PRIMARY KEY, account BIGINT, amount NUMERIC(12, 2), note TEXT)",
+    "CREATE TABLE payment (id BIGINT PRIMARY KEY, payer BIGINT, amount NUMERIC(12, 2), note TEXT)",
     "CREATE TABLE region (country TEXT, city TEXT, people BIGINT, PRIMARY KEY (country, city))",
     "INSERT INTO account VALUES (1, 'ann', 10.50, '2024-01-05', 1), (2, 'bob', 7, NULL, 0), (3, 'cyd', NULL, '2023-12-31', 9),
      (4, 'dan', 0, '2022-02-02', NULL), (5, 'eve', -3.25, '2024-01-06', 4)",
@@ -20,73 +20,72 @@ const STATE: [(&str, &str); 3] = [("account", "id"), ("payment", "id"), ("region
 
 const WRITES: &[&str] = &[
     // UPDATE with other tables.
-    "UPDATE account SET balance = balance + p.amount FROM payment p WHERE p.account = account.id AND p.id <> 12",
-    "UPDATE account AS a SET balance = s.total, visits = s.n FROM (SELECT account, sum(amount) AS total, count(*) AS n
-      FROM payment GROUP BY account) AS s WHERE s.account = a.id",
+    "UPDATE account SET balance = balance + p.amount FROM payment p WHERE p.payer = account.id AND p.id <> 12",
+    "UPDATE account AS a SET balance = s.total, visits = s.n FROM (SELECT payer, sum(amount) AS total, count(*) AS n
+      FROM payment GROUP BY payer) AS s WHERE s.payer = a.id",
     "UPDATE account a SET owner = a.owner || p.note, opened = '2001-02-03' FROM payment p JOIN region r
-      ON r.people = 246 WHERE p.account = a.id AND p.note = 'a'",
-    "UPDATE account a SET balance = DEFAULT, visits = NULL FROM payment p WHERE p.account = a.id AND p.id = 10",
-    "UPDATE account SET visits = 1 FROM payment p WHERE p.account = account.id",
+      ON r.people = 246 WHERE p.payer = a.id AND p.note = 'a'",
+    "UPDATE account a SET balance = DEFAULT, visits = NULL FROM payment p WHERE p.payer = a.id AND p.id = 10",
+    "UPDATE account SET visits = 1 FROM payment p WHERE p.payer = account.id",
     "UPDATE account a SET visits = b.visits + 1 FROM account b WHERE b.id = a.id + 1",
-    "UPDATE account a SET visits = p.amount * 1.5 FROM payment p WHERE p.account = a.id AND p.id = 13
+    "UPDATE account a SET visits = p.amount * 1.5 FROM payment p WHERE p.payer = a.id AND p.id = 13
       RETURNING a.id, a.visits, balance",
-    "UPDATE account SET visits = 5 FROM payment p WHERE p.account = account.id AND p.id = 99 RETURNING account.id",
+    "UPDATE account SET visits = 5 FROM payment p WHERE p.payer = account.id AND p.id = 99 RETURNING account.id",
     "UPDATE region r SET people = r.people + a.id FROM account a WHERE a.owner = 'ann' AND r.country = 'de'",
-    "UPDATE account a SET id = a.id + 100 FROM payment p WHERE p.account = a.id AND p.id IN (10, 11)",
+    "UPDATE account a SET id = a.id + 100 FROM payment p WHERE p.payer = a.id AND p.id IN (10, 11)",
     // With subqueries.
-    "UPDATE account SET visits = 100 WHERE id IN (SELECT account FROM payment WHERE amount > 1)",
-    "UPDATE account SET balance = (SELECT sum(amount) FROM payment WHERE payment.account = account.id)",
-    "UPDATE account SET visits = -1 WHERE NOT EXISTS (SELECT 1 FROM payment p WHERE p.account = account.id)",
+    "UPDATE account SET visits = 100 WHERE id IN (SELECT payer FROM payment WHERE amount > 1)",
+    "UPDATE account SET balance = (SELECT sum(amount) FROM payment WHERE payment.payer = account.id)",
+    "UPDATE account SET visits = -1 WHERE NOT EXISTS (SELECT 1 FROM payment p WHERE p.payer = account.id)",
     "UPDATE account SET visits = (SELECT max(people) FROM region) WHERE id = 2 RETURNING id, visits",
     "UPDATE account SET owner = 'x' WHERE balance > (SELECT avg(balance) FROM account)",
     "WITH rich AS (SELECT id FROM account WHERE balance > 5) UPDATE account a SET visits = 77 FROM rich
       WHERE rich.id = a.id",
     // DELETE with other tables.
-    "DELETE FROM account USING payment p WHERE p.account = account.id AND p.amount = 1",
-    "DELETE FROM account a USING payment p, region r WHERE p.account = a.id AND r.people = 110 AND p.note = 'a'
+    "DELETE FROM account USING payment p WHERE p.payer = account.id AND p.amount = 1",
+    "DELETE FROM account a USING payment p, region r WHERE p.payer = a.id AND r.people = 110 AND p.note = 'a'
       RETURNING a.id, a.owner, a.balance",
-    "DELETE FROM payment WHERE account NOT IN (SELECT id FROM account)",
-    "DELETE FROM payment p WHERE account IS NULL OR EXISTS (SELECT 1 FROM account a WHERE a.id = p.account
+    "DELETE FROM payment WHERE payer NOT IN (SELECT id FROM account)",
+    "DELETE FROM payment p WHERE payer IS NULL OR EXISTS (SELECT 1 FROM account a WHERE a.id = p.payer
       AND a.visits = 0) RETURNING id",
-    "DELETE FROM region WHERE (country, city) IN (SELECT 'de', 'kiel')",
     "DELETE FROM region r USING region s WHERE r.city = s.city AND r.country > s.country RETURNING r.country",
     "WITH old AS (SELECT id FROM account WHERE opened < '2024-01-01') DELETE FROM account USING old
       WHERE old.id = account.id",
     "DELETE FROM account USING payment p WHERE p.id = 99 RETURNING account.id",
     // MERGE.
-    "MERGE INTO account a USING payment p ON a.id = p.account AND p.id <> 12
+    "MERGE INTO account a USING payment p ON a.id = p.payer AND p.id <> 12
       WHEN MATCHED THEN UPDATE SET balance = a.balance + p.amount
-      WHEN NOT MATCHED AND p.account IS NOT NULL AND p.account = 9 THEN
-      INSERT (id, owner, balance) VALUES (p.account, coalesce(p.note, 'new'), p.amount)",
+      WHEN NOT MATCHED AND p.payer IS NOT NULL AND p.payer = 9 THEN
+      INSERT (id, owner, balance) VALUES (p.payer, coalesce(p.note, 'new'), p.amount)",
     "MERGE INTO account USING (VALUES (1, 'ann'), (6, 'fay'), (7, NULL)) AS s (id, name) ON account.id = s.id
       WHEN MATCHED AND s.name = 'ann' THEN DELETE
       WHEN MATCHED THEN UPDATE SET owner = s.name
       WHEN NOT MATCHED AND s.name IS NULL THEN INSERT VALUES (s.id, 'nobody', DEFAULT, '2020-01-01', 3)
       WHEN NOT MATCHED THEN INSERT (owner, id) VALUES (upper(s.name), s.id)",
-    "MERGE INTO account a USING (SELECT account, sum(amount) AS total FROM payment GROUP BY account) s
-      ON s.account = a.id WHEN MATCHED AND s.total > 3 THEN DELETE WHEN MATCHED THEN UPDATE SET visits = 1 / (a.id - 3)",
+    "MERGE INTO account a USING (SELECT payer, sum(amount) AS total FROM payment GROUP BY payer) s
+      ON s.payer = a.id WHEN MATCHED AND s.total > 3 THEN DELETE WHEN MATCHED THEN UPDATE SET visits = 1 / (a.id - 3)",
     "MERGE INTO region r USING region s ON r.country = s.city WHEN NOT MATCHED THEN
       INSERT (country, city, people) VALUES (s.city, s.country, s.people)",
     "WITH s AS (SELECT id + 100 AS id, owner FROM account) MERGE INTO account a USING s ON a.id = s.id
       WHEN NOT MATCHED THEN INSERT (id, owner) VALUES (s.id, s.owner)",
     "WITH account AS (SELECT 3 AS id) DELETE FROM account",
     "WITH account AS (SELECT 3 AS id) UPDATE account a SET visits = 8 FROM account c WHERE c.id = a.id",
-    "UPDATE public.account SET visits = 8 FROM payment p WHERE p.account = account.id AND p.id = 10",
+    "UPDATE public.account SET visits = 8 FROM payment p WHERE p.payer = account.id AND p.id = 10",
     "MERGE INTO region USING payment ON city = note WHEN NOT MATCHED AND note IS NOT NULL THEN
       INSERT (country, city, people) VALUES (note, note, amount)",
-    "DELETE FROM account a USING payment p WHERE p.account = a.id AND p.amount > 2 RETURNING 1, a.visits + p.id, max(a.id)",
+    "DELETE FROM account a USING payment p WHERE p.payer = a.id AND p.amount > 2 RETURNING 1, a.visits + p.id, max(a.id)",
     // Refused, with nothing changed.
-    "MERGE INTO account USING payment p ON account.id = p.account",
-    "MERGE INTO account a USING payment p ON a.id = p.account WHEN NOT MATCHED THEN INSERT (id, owner) VALUES (a.id, 'x')",
+    "MERGE INTO account USING payment p ON account.id = p.payer",
+    "MERGE INTO account a USING payment p ON a.id = p.payer WHEN NOT MATCHED THEN INSERT (id, owner) VALUES (a.id, 'x')",
     "UPDATE nowhere SET a = 1 FROM payment p",
-    "MERGE INTO account a USING payment p ON a.id = p.account WHEN MATCHED THEN UPDATE SET balance = p.amount",
+    "MERGE INTO account a USING payment p ON a.id = p.payer WHEN MATCHED THEN UPDATE SET balance = p.amount",
     "MERGE INTO account a USING payment p ON false WHEN NOT MATCHED THEN INSERT (id, owner) VALUES (1, 'twice')",
-    "UPDATE account a SET id = 1 FROM payment p WHERE p.account = a.id AND a.id = 2",
-    "UPDATE account a SET owner = NULL FROM payment p WHERE p.account = a.id",
-    "UPDATE account a SET visits = 1 / (a.id - 2) FROM payment p WHERE p.account = a.id",
-    "UPDATE account a SET visits = p.note FROM payment p WHERE p.account = a.id",
-    "UPDATE account a SET nothing = 1 FROM payment p WHERE p.account = a.id",
-    "UPDATE account a SET visits = q.amount FROM payment p WHERE p.account = a.id",
+    "UPDATE account a SET id = 1 FROM payment p WHERE p.payer = a.id AND a.id = 2",
+    "UPDATE account a SET owner = NULL FROM payment p WHERE p.payer = a.id",
+    "UPDATE account a SET visits = 1 / (a.id - 2) FROM payment p WHERE p.payer = a.id",
+    "UPDATE account a SET visits = p.note FROM payment p WHERE p.payer = a.id",
+    "UPDATE account a SET nothing = 1 FROM payment p WHERE p.payer = a.id",
+    "UPDATE account a SET visits = q.amount FROM payment p WHERE p.payer = a.id",
     "DELETE FROM account USING nowhere n WHERE n.id = account.id",
     "UPDATE account SET visits = 1 WHERE id IN (SELECT nothing FROM payment)",
     "UPDATE account SET visits = (SELECT id FROM payment)",
@@ -131,13 +130,10 @@ pub async fn compare_writes(postgres: &mut Postgres, engines: &Engines) {
                  WHEN NOT MATCHED AND random() < 0.5 THEN INSERT (id, owner) VALUES (p.id, 'x')";
     assert_eq!(answer(engines, drawn).await, Err("0A000".to_owned()));
     for (prepare, execute) in [
-        ("UPDATE account a SET visits = $1 FROM payment p WHERE p.account = a.id AND p.id = $2", "('7', 10)"),
+        ("UPDATE account a SET visits = $1 FROM payment p WHERE p.payer = a.id AND p.id = $2", "('7', 10)"),
+        ("DELETE FROM account a USING payment p WHERE p.payer = a.id AND p.amount = $1 RETURNING a.id, a.owner", "(1)"),
         (
-            "DELETE FROM account a USING payment p WHERE p.account = a.id AND p.amount = $1 RETURNING a.id, a.owner",
-            "(1)",
-        ),
-        (
-            "MERGE INTO account a USING payment p ON a.id = p.account AND p.id = $1
+            "MERGE INTO account a USING payment p ON a.id = p.payer AND p.id = $1
           WHEN MATCHED THEN UPDATE SET owner = $2",
             "(10, 'new')",
         ),
