@@ -39,8 +39,9 @@ impl TableReader {
     }
 
     /// Has the partition visit up to `ids` tuple ids and hand on their rows, and waits for that; then reads rows in
-    /// blocks, while the partition goes on. It ends earlier when the sink [pauses](RowSink::pauses); the next step goes on
-    /// with the rows that were read. Nothing is read if the partition's queue is full: [`ReadStep::Busy`].
+    /// blocks, while the partition goes on. It ends earlier when the sink [pauses](crate::reader::RowSink::pauses); the
+    /// next step goes on with the rows that were read. Nothing is read if the partition's queue is full:
+    /// [`ReadStep::Busy`].
     ///
     /// [RowSink::pauses]: thermocline_tables::partition::reader::RowSink::pauses
     ///
