@@ -346,6 +346,17 @@ pub(super) struct Found {
     pub unread: BTreeMap<TupleId, Box<[u8]>>,
 }
 
+/// Adds how many rows fit to the error of a statement that has found so many, whose keys it keeps: a third, because
+/// other partitions may have found as many.
+fn with_advice(error: Error, found: usize) -> Error {
+    match error {
+        Error::OutOfMemory(why) if found >= 3 => Error::OutOfMemory(
+            format!("{why}; it had found {found} rows to change: change {} rows at a time", found / 3).into(),
+        ),
+        error => error,
+    }
+}
+
 /// Finds all rows of a step before any of them changes, in the order of a scan; none if some of them are evicted and
 /// have to be read.
 pub(super) fn matching(
@@ -385,7 +396,8 @@ pub(super) fn matching(
             unread_bytes += key_row.as_deref().map_or(0, |key_row: &[u8]| key_row.len() + UNREAD_BYTES);
             if is_full || key_row.is_some() {
                 // The vector doubles.
-                memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes)?;
+                let resized = memory.resize(2 * ids.capacity() * size_of::<TupleId>() + unread_bytes);
+                resized.map_err(|error| with_advice(error, keys.len()))?;
             }
             keys.extend(key_row.map(|key_row| (id, key_row)));
             ids.push(id);
