@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thermocline_machine::ids::PartitionId;
 use thermocline_statements::read_schema;
+use thermocline_tables::partition::key_or_row;
 use thermocline_tables::schema::{Schema, TableId};
 use thermocline_tables::table::{BlockEntry, BlockNumber, DirectoryEntry, Index, TupleId};
 use thermocline_types::{Error, Result};
@@ -168,10 +169,8 @@ impl Content {
             if lost.is_empty() {
                 text.push_str("and no row that the snapshot needs is lost");
             } else {
-                let key = |tuple: &TupleId| keys.get(&(entry.block, *tuple)).cloned();
-                let rows = lost.iter().take(ROWS_NAMED_MAX);
-                let rows = rows.map(|tuple| key(tuple).unwrap_or_else(|| format!("row {} of unknown key", tuple.0)));
-                let rows: Vec<String> = rows.collect();
+                let row = |tuple: &TupleId| key_or_row(*tuple, keys.get(&(entry.block, *tuple)).cloned());
+                let rows: Vec<String> = lost.iter().take(ROWS_NAMED_MAX).map(row).collect();
                 text.push_str(&format!("and of its rows {} are lost, with the keys {}", lost.len(), rows.join(", ")));
                 text.push_str(&more(lost.len(), ROWS_NAMED_MAX));
             }

@@ -14,9 +14,9 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Update, UpdateTableFromKind, Value as Literal, With, visit_expressions, visit_expressions_mut,
 };
 use thermocline_pushdown::user_err;
-use thermocline_syntax::Statement as Sql;
+use thermocline_syntax::{Statement as Sql, folded};
 use thermocline_transactions::database::{RowSession, StatementResult};
-use thermocline_transactions::schema::{ColumnDefinition, IndexId, Schema, TableDefinition, write_identifier};
+use thermocline_transactions::schema::{ColumnDefinition, IndexId, Schema, TableDefinition};
 use thermocline_transactions::types::{DataType, Value};
 use thermocline_types::{Class, Error, Result as RowResult};
 
@@ -24,7 +24,7 @@ use super::insert::{append, assignable, cast_literal, cast_to, failed, last_name
 use super::prepared_statements::varying;
 use crate::arrow::{Source, check_assignment};
 use crate::bridge::external;
-use crate::statement::{Headings, Statement, make_printable, plain_query, plain_statement};
+use crate::statement::{Headings, Statement, make_printable, plain_query, plain_statement, simple};
 
 /// An `UPDATE ... FROM`, a `DELETE ... USING`, either of them with subqueries, or a `MERGE`, of a row table.
 ///
@@ -277,7 +277,7 @@ impl Columns {
 struct Changed<'a> {
     table: &'a TableDefinition,
     /// Its name or alias, in front of columns.
-    qualifier: String,
+    qualifier: Ident,
     /// Its name and alias in statements of the row engine.
     target: String,
     /// The same in queries: no query of WITH hides it.
@@ -290,18 +290,18 @@ impl<'a> Changed<'a> {
     /// `None` if it is no row table with a key.
     fn of(factor: &TableFactor, schema: &'a Schema) -> Result<Option<Self>> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else { return Ok(None) };
-        let Some(table) = last_name(name).and_then(|name| schema.table(&name).ok()) else { return Ok(None) };
-        let name = identifier(&table.name)?;
+        let Some(table) = simple(name).and_then(|name| schema.table(&name).ok()) else { return Ok(None) };
+        let name = quoted(&table.name);
         let (qualifier, target) = match alias {
-            Some(alias) if alias.columns.is_empty() => (alias.name.to_string(), format!("{name} AS {}", alias.name)),
+            Some(alias) if alias.columns.is_empty() => (alias.name.clone(), format!("{name} AS {}", alias.name)),
             Some(_) => return Ok(None),
-            None => (name.clone(), name.clone()),
+            None => (name.clone(), name.to_string()),
         };
         let source = format!("public.{name} AS {qualifier}");
         let Some(primary) = table.index(IndexId::PRIMARY) else { return Ok(None) };
         let mut keys = Vec::with_capacity(primary.columns.len());
         for column in primary.columns.iter().filter_map(|held| table.columns.get(held.column)) {
-            keys.push((format!("{qualifier}.{}", identifier(&column.name)?), column.data_type));
+            keys.push((format!("{qualifier}.{}", quoted(&column.name)), column.data_type));
         }
         Ok(Some(Self { table, qualifier, target, source, keys }))
     }
@@ -352,7 +352,7 @@ impl Values {
             self.of_query.push((assigned, typed.to_string()));
             format!("${}", self.of_query.len())
         };
-        self.texts.push((identifier(&column)?, text));
+        self.texts.push((quoted(&column).to_string(), text));
         Ok(())
     }
 
@@ -574,7 +574,7 @@ fn of_source(clause: &mut MergeClause, source: &TableFactor, changed: &Changed<'
                     }
                 }
                 Expr::CompoundIdentifier(names)
-                    if names.first().is_some_and(|first| first.to_string() == changed.qualifier) =>
+                    if names.first().is_some_and(|first| folded(first) == folded(&changed.qualifier)) =>
                 {
                     return ControlFlow::Break(());
                 }
@@ -605,7 +605,7 @@ fn inserted(changed: &Changed<'_>, insert: &MergeInsertExpr) -> Result<(Values, 
     let all: Vec<ObjectName>;
     let columns: &[ObjectName] = match insert.columns.as_slice() {
         [] => {
-            let name = |column: &ColumnDefinition| ObjectName::from(vec![Ident::with_quote('"', &*column.name)]);
+            let name = |column: &ColumnDefinition| ObjectName::from(vec![quoted(&column.name)]);
             all = changed.table.columns.iter().take(row.len()).map(name).collect();
             &all
         }
@@ -626,15 +626,14 @@ fn inserted(changed: &Changed<'_>, insert: &MergeInsertExpr) -> Result<(Values, 
     }
     let (names, texts): (Vec<&str>, Vec<&str>) =
         values.texts.iter().map(|(column, value)| (column.as_str(), value.as_str())).unzip();
-    let table = identifier(&changed.table.name)?;
+    let table = quoted(&changed.table.name);
     let change = format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), texts.join(", "));
     Ok((values, change))
 }
 
-fn identifier(name: &str) -> Result<String> {
-    let mut text = String::new();
-    write_identifier(&mut text, name).map_err(|error| external(Error::internal(error)))?;
-    Ok(text)
+/// A name as it is.
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
 }
 
 fn is_default(value: &Expr) -> bool {

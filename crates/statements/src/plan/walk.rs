@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use thermocline_tables::partition::Partition;
 use thermocline_tables::schema::IndexKind;
-use thermocline_tables::table::{Blocks, EvictedRows, Keys, LOOK_UPS_AHEAD, OfLookUps, Row, Table, TupleId};
+use thermocline_tables::table::{Blocks, EvictedRows, Keys, LOOK_UPS_AHEAD, OfLookUps, PutOff, Row, Table, TupleId};
 use thermocline_types::Result;
 
 use super::access::Access;
@@ -109,29 +109,26 @@ pub(crate) fn find_rows_by_block<'a>(
 ) -> Result<()> {
     let table = partition.table(step.table.id)?;
     let (environment, blocks) = (frame.environment, partition.blocks());
-    let is_put_off = |id: &TupleId| is_read_in_place(table, blocks, *id) && !step.is_answered_by_key(table, *id);
     let mut visit = |id, row: Row<'_>, frame: &Frame<'a>| {
+        environment.spend(1)?;
         let mut frame: Frame<'_> = *frame;
         frame.set(step.slot, Source::Row(row));
         if all_hold(&step.on, &frame)? { each(id, &frame).map(drop) } else { Ok(()) }
     };
+    let (mut put_off, mut image) = (PutOff::default(), Vec::new());
     for id in table.scan() {
-        if is_put_off(&id) {
-            continue;
-        }
-        environment.spend(1)?;
         if step.is_answered_by_key(table, id) {
-            let mut image = Vec::new();
             visit(id, step.needs.write(table, &[], &mut image)?, frame)?;
+        } else if is_read_in_place(table, blocks, id) {
+            put_off.add(id, table.id_bound());
         } else if let Some(row) = environment.present(table.row(id))? {
             visit(id, row, frame)?;
+        } else {
+            environment.spend(1)?;
         }
     }
-    let evicted = table.scan().filter(is_put_off);
-    let read = table.read_evicted(evicted, blocks, &|| environment.check(), &mut |id, row| {
-        environment.spend(1)?;
-        visit(id, row, frame)
-    })?;
+    let mut visit = |id, row: Row<'_>| visit(id, row, frame);
+    let read = table.each_put_off(&mut put_off, blocks, &|| environment.check(), &mut visit)?;
     partition.note_read_in_place(read);
     Ok(())
 }

@@ -23,6 +23,11 @@ pub struct LostRows {
     pub why: Error,
 }
 
+/// The key of a row as messages show it, or its id where the key is lost, too.
+pub fn key_or_row(id: TupleId, key: Option<String>) -> String {
+    key.unwrap_or_else(|| format!("row {} of unknown key", id.0))
+}
+
 impl Partition {
     /// The keys of rows that are lost, among these rows, up to `most` of them, as messages show them.
     pub fn lost_keys(&self, rows: &[(TableId, TupleId)], most: usize) -> Vec<String> {
@@ -36,7 +41,7 @@ impl Partition {
         }
         let texts = lost.iter().flat_map(|(table, rows)| {
             let mut keys = self.table(*table).map(|table| table.key_texts(rows)).unwrap_or_default();
-            rows.iter().map(move |id| keys.remove(id).unwrap_or_else(|| format!("row {} of unknown key", id.0)))
+            rows.iter().map(move |id| key_or_row(*id, keys.remove(id)))
         });
         texts.collect()
     }

@@ -70,6 +70,7 @@ pub use victims::{SamplingRate, Victims};
 pub use building::{Build, BuildStep, Replaced};
 pub use patch::IntegerPlace;
 pub(crate) use put_off::AtOnce;
+pub use put_off::PutOff;
 pub use row::Cell;
 pub use scan_frontier::ScanFrontier;
 pub use tuple_ids::TupleIds;

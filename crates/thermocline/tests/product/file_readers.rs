@@ -3,21 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use thermocline_database::{Database, OpenOptions, Session};
+use thermocline_database::Session;
 use thermocline_pushdown::Mode;
 
+use crate::files::{failed, session};
 use crate::support::oracle::Oracle;
 use crate::support::program::{output_at, text};
 use crate::support::rows::{assert_same, canonical};
-
-async fn session() -> Session {
-    Database::open(OpenOptions::default(), |_| {}).await.unwrap().session()
-}
-
-async fn failed(session: &Session, sql: &str) -> (String, String) {
-    let error = session.run(sql).await.expect_err(sql);
-    (error.sqlstate().to_owned(), error.to_string())
-}
 
 /// Names of a query's columns.
 async fn names(session: &Session, sql: &str) -> Vec<String> {

@@ -16,11 +16,13 @@ use crate::support::rows::{assert_same, canonical};
 use crate::support::s3::S3Server;
 use crate::support::topology::NodeProcess;
 
-async fn session() -> Session {
+/// A session of a database of its own.
+pub(super) async fn session() -> Session {
     Database::open(OpenOptions::default(), |_| {}).await.unwrap().session()
 }
 
-async fn failed(session: &Session, sql: &str) -> (String, String) {
+/// The SQLSTATE and the text of a statement's error.
+pub(super) async fn failed(session: &Session, sql: &str) -> (String, String) {
     let error = session.run(sql).await.expect_err(sql);
     (error.sqlstate().to_owned(), error.to_string())
 }

@@ -11,9 +11,9 @@ use thermocline_durability::recovery::{Halt, Plan, Progress, Rebuild};
 use thermocline_durability::snapshot::{Barrier, Manifest, Taking};
 use thermocline_machine::ids::Sequence;
 use thermocline_procedures::{Definitions, Limits, Registration};
-use thermocline_tables::partition::{Head, LostRows};
+use thermocline_tables::partition::{Head, LostRows, key_or_row};
 use thermocline_tables::schema::Schema;
-use thermocline_tables::table::{Budget, TupleId};
+use thermocline_tables::table::Budget;
 use thermocline_types::{Class, Error, Result};
 
 use super::replay::Replayer;
@@ -56,10 +56,8 @@ pub struct Restored {
 impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for LostRows { table_name, rows, why, .. } in self.lost.iter().take(BLOCKS_NAMED_MAX) {
-            let key = |(id, key): &(TupleId, Option<String>)| {
-                key.clone().unwrap_or_else(|| format!("row {} of unknown key", id.0))
-            };
-            let keys: Vec<String> = rows.iter().take(KEYS_NAMED_MAX).map(key).collect();
+            let keys = rows.iter().take(KEYS_NAMED_MAX).map(|(id, key)| key_or_row(*id, key.clone()));
+            let keys: Vec<String> = keys.collect();
             write!(f, "{} rows of table \"{table_name}\" are lost, with the keys {}", rows.len(), keys.join(", "))?;
             if let Some(more @ 1..) = rows.len().checked_sub(KEYS_NAMED_MAX) {
                 write!(f, ", and {more} more")?;

@@ -142,26 +142,13 @@ impl Table {
             .read(place, id, &mut |image| each(Row::new(&self.layout, &self.current_image(place.block, image)?)))
     }
 
-    /// Gives evicted rows to `each`, in no particular order: reads their blocks whole, each once, and several side by
-    /// side. They stay there. Calls `stopped` before each read, and fails with its error. Returns the bytes that were
-    /// read, about.
+    /// Gives rows that are in blocks to `each`, in no particular order: reads their blocks whole, each once, and
+    /// several side by side. They stay there. Calls `stopped` before each read, and fails with its error. Returns the
+    /// bytes that were read, about.
     ///
     /// # Errors
     /// If a row cannot be read; and those of `each`.
-    pub fn read_evicted(
-        &self,
-        ids: impl Iterator<Item = TupleId>,
-        blocks: Option<&dyn Blocks>,
-        stopped: &dyn Fn() -> Result<()>,
-        each: &mut dyn FnMut(TupleId, Row<'_>) -> Result<()>,
-    ) -> Result<usize> {
-        let mut evicted = PutOff::default();
-        ids.for_each(|id| evicted.add(id, self.id_bound()));
-        self.each_put_off(&mut evicted, blocks, stopped, each)
-    }
-
-    /// [`Self::read_evicted`] of a set of rows.
-    pub(super) fn each_put_off(
+    pub fn each_put_off(
         &self,
         evicted: &mut PutOff,
         blocks: Option<&dyn Blocks>,
@@ -216,9 +203,10 @@ impl Table {
         let Some(blocks) = blocks.filter(|blocks| is_long || blocks.has_longer(self.id(), FITTING_BYTES)) else {
             return Ok(());
         };
-        let (mut image, evicted) = (Vec::new(), self.evicted_from(TupleId(0)));
+        let (mut image, mut evicted) = (Vec::new(), PutOff::default());
+        self.evicted_from(TupleId(0)).for_each(|id| evicted.add(id, self.id_bound()));
         let mut fits = |_, row: Row<'_>| widen(row, fill, layout, &mut image);
-        self.read_evicted(evicted, Some(blocks), &|| Ok(()), &mut fits).map(drop)
+        self.each_put_off(&mut evicted, Some(blocks), &|| Ok(()), &mut fits).map(drop)
     }
 
     /// Keeps the layout for the rows that are evicted now, before it is exchanged for one with columns of this value.
