@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thermocline_machine::ids::PartitionId;
 use thermocline_statements::read_schema;
-use thermocline_tables::partition::key_or_row;
+use thermocline_tables::partition::lost_text;
 use thermocline_tables::schema::{Schema, TableId};
 use thermocline_tables::table::{BlockEntry, BlockNumber, DirectoryEntry, Index, TupleId};
 use thermocline_types::{Error, Result};
@@ -169,10 +169,9 @@ impl Content {
             if lost.is_empty() {
                 text.push_str("and no row that the snapshot needs is lost");
             } else {
-                let row = |tuple: &TupleId| key_or_row(*tuple, keys.get(&(entry.block, *tuple)).cloned());
-                let rows: Vec<String> = lost.iter().take(ROWS_NAMED_MAX).map(row).collect();
-                text.push_str(&format!("and of its rows {} are lost, with the keys {}", lost.len(), rows.join(", ")));
-                text.push_str(&more(lost.len(), ROWS_NAMED_MAX));
+                let with_key = |tuple: TupleId| (tuple, keys.get(&(entry.block, tuple)).cloned());
+                let lost: Vec<_> = lost.into_iter().map(with_key).collect();
+                text.push_str(&format!("and of its rows {}", lost_text(&lost, "", ROWS_NAMED_MAX)));
             }
             texts.push(text);
         }

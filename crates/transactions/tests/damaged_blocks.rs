@@ -132,7 +132,8 @@ fn check(disk: &SimulatedDisk) -> Report {
 
 /// The keys that a check names as those of lost rows.
 fn named_keys(report: &Report) -> BTreeSet<i64> {
-    let keys = report.problems.iter().filter_map(|problem| Some(problem.split_once("with the keys ")?.1));
+    let keys = report.problems.iter().filter_map(|problem| Some(problem.split_once("with the key")?.1));
+    let keys = keys.map(|keys| keys.trim_start_matches(['s', ' ']));
     keys.flat_map(|keys| keys.split(", ").map(|key| key.trim_matches(['(', ')']).parse().unwrap())).collect()
 }
 
@@ -239,7 +240,7 @@ fn a_lost_row_that_the_log_needs() {
         let (disk, restored) = files.commanded(&said).unwrap();
         assert_eq!(restored.lost.len(), 1);
         let report = restored.to_string();
-        for part in ["1 rows of table \"t\" are lost", &format!("with the keys ({key}): "), &files.name] {
+        for part in [&format!("1 row of table \"t\" is lost, with the key ({key}): "), &*files.name] {
             assert!(report.contains(part), "{part}: {report}");
         }
         is_whole(&disk, &without(&shown, &lost));
@@ -312,7 +313,7 @@ fn lost_keys_of_lost_rows() {
         }
         files.damage(&places);
         let said = files.refused();
-        for part in ["table \"t\"", &files.name, "1 of the rows there are lost, and their keys"] {
+        for part in ["table \"t\"", &files.name, "1 row there is lost, and its key"] {
             assert!(said.contains(part), "{part}: {said}");
         }
         let restored = files.commanded(&said);
@@ -325,7 +326,10 @@ fn lost_keys_of_lost_rows() {
             restored.unwrap()
         };
         let report = restored.to_string();
-        assert!(report.contains("1 rows of table \"t\" are lost") && report.contains("of unknown key"), "{report}");
+        assert!(
+            report.starts_with("1 row of table \"t\" is lost, with an unknown key: table \"t\": blocks-"),
+            "{report}"
+        );
         is_whole(&disk, &without(&shown, &lost));
         files.disk.overwrite(&files.name, files.whole.clone());
     }

@@ -134,6 +134,28 @@ fn the_directory_names_the_segment_of_every_durable_group() {
 }
 
 #[test]
+fn a_group_that_is_durable_succeeds_though_its_segment_cannot_be_named() {
+    let mut unnamed = 0;
+    for operations in 0..20 {
+        let disk = disk(operations);
+        let mut log = Log::new(&disk, 1000);
+        disk.crash_after(Some(operations));
+        let committed = log.commit(3);
+        let next = log.commit(3);
+        disk.restart(Crash::Power);
+        let is_named = Control::read(&disk).unwrap().is_some();
+        if committed.is_ok() {
+            assert!(sequences(&disk).starts_with(&numbers(3)), "{operations}: a power failure takes nothing of it");
+        }
+        if committed.is_ok() && !is_named {
+            assert!(next.is_err(), "{operations}: nothing is written after the failure");
+            unnamed += 1;
+        }
+    }
+    assert!(unnamed > 0, "the failure was met between the sync and the name");
+}
+
+#[test]
 fn what_is_not_whole_at_the_end_is_torn_wherever_the_power_fails() {
     let mut torn = 0;
     for seed in 0..400 {

@@ -26,8 +26,8 @@ use crate::disk::{AppendFile, Disk};
 ///   header is durable before anything follows it
 /// - a group is written after the one before it is durable
 /// - after an error nothing more is written
-/// - when a group is durable the directory's [`Control`] names its segment, and when the log is closed it says that the
-///   segment has ended
+/// - when a group is durable the directory's [`Control`] names its segment, unless writing that was the error after
+///   which nothing more is written; when the log is closed it says that the segment has ended
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
@@ -113,19 +113,19 @@ impl Writer {
         self.guard(|writer| writer.try_write(group))
     }
 
-    /// Makes the written groups durable.
+    /// Makes the written groups durable, and names their segment in the directory once, so that it is missed when it
+    /// is gone. If only that fails, the groups are durable all the same, so they succeed, and the log ends after them.
     pub fn sync(&mut self) -> Result<()> {
-        self.guard(|writer| {
-            let Some(current) = &mut writer.current else { return Ok(()) };
+        let segment = self.guard(|writer| {
+            let Some(current) = &mut writer.current else { return Ok(None) };
             current.sync()?;
-            // Once per segment, so that a missing segment is noticed.
-            let segment = current.segment;
-            if writer.segments.told() != Some(segment) {
-                Control { identity: writer.identity, log: LogExtent::UpTo(segment) }.write(&*writer.disk)?;
-                writer.segments.tell(segment);
-            }
-            Ok(())
-        })
+            Ok(Some(current.segment).filter(|segment| writer.segments.told() != Some(*segment)))
+        })?;
+        if let Some(segment) = segment {
+            // The next write returns the error.
+            let _ = self.guard(|writer| writer.tell(LogExtent::UpTo(segment), segment));
+        }
+        Ok(())
     }
 
     /// Seals the log, so that the next start knows that it ended and is whole.
@@ -133,9 +133,7 @@ impl Writer {
         self.guard(|writer| {
             let Some(segment) = writer.current.as_ref().map(|current| current.segment) else { return Ok(()) };
             writer.end_segment()?;
-            Control { identity: writer.identity, log: LogExtent::Ended(segment) }.write(&*writer.disk)?;
-            writer.segments.tell(segment);
-            Ok(())
+            writer.tell(LogExtent::Ended(segment), segment)
         })
     }
 
@@ -213,6 +211,13 @@ impl Writer {
         file.sync()?;
         disk.sync_directory()?;
         Ok(Current { file, segment, bytes: SEGMENT_HEADER_BYTES as u64, end: 0, written: false })
+    }
+
+    /// Writes to the directory how far the log goes, which is to `segment`.
+    fn tell(&mut self, log: LogExtent, segment: SegmentNumber) -> Result<()> {
+        Control { identity: self.identity, log }.write(&*self.disk)?;
+        self.segments.tell(segment);
+        Ok(())
     }
 
     fn end_segment(&mut self) -> Result<()> {

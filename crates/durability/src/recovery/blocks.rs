@@ -97,9 +97,8 @@ impl BlocksOfSnapshot {
             let found = block.map_or(Ok(0), |block| filling.add_block(entry, block, takes))?;
             let lost = needed.unwrap_or(0).saturating_sub(found);
             if lost > 0 {
-                let damage = of_table(filling, entry, &damage)?;
                 if !rows.loses() {
-                    return Err(needs_rows(&damage, lost));
+                    return Err(needs_rows(filling.table_name(entry.table)?, &damage, lost));
                 }
                 filling.lose(entry.block, lost, damage);
             }
@@ -111,17 +110,13 @@ impl BlocksOfSnapshot {
     }
 }
 
-/// The error of a block, with the name of its table.
-fn of_table(filling: &Filling<'_>, entry: &BlockEntry, damage: &Error) -> Result<Error> {
-    Ok(Error::corrupt(format_args!("table \"{}\": {damage}", filling.table_name(entry.table)?)))
-}
-
 #[cold]
-fn needs_rows(damage: &Error, rows: u32) -> Error {
+fn needs_rows(table: &str, damage: &Error, rows: u32) -> Error {
+    let (row, are, their) = if rows == 1 { ("row", "is", "its key") } else { ("rows", "are", "their keys") };
     Error::corrupt(format_args!(
-        "{damage}: {rows} of the rows there are lost, and their keys with them, without which a look-up could take a row for \
-         one that does not exist. With the whole file in its place nothing is lost; 'thermocline restore DB NEWDB \
-         --lose-rows' makes a database without these rows"
+        "table \"{table}\": {damage}: {rows} {row} there {are} lost, and {their}, without which a look-up could take a row \
+         for one that does not exist. With the whole file in its place nothing is lost; 'thermocline restore DB NEWDB \
+         --lose-rows' makes a database without the lost rows"
     ))
 }
 

@@ -24,8 +24,30 @@ pub struct LostRows {
 }
 
 /// The key of a row as messages show it, or its id where the key is lost, too.
-pub fn key_or_row(id: TupleId, key: Option<String>) -> String {
+fn key_or_row(id: TupleId, key: Option<String>) -> String {
     key.unwrap_or_else(|| format!("row {} of unknown key", id.0))
+}
+
+/// Lost rows as messages show them: how many, and up to `most` of their keys. What it is that they are `of` comes
+/// between, such as a table's name.
+pub fn lost_text(rows: &[(TupleId, Option<String>)], of: &str, most: usize) -> String {
+    let known: Vec<&str> = rows.iter().filter_map(|(_, key)| key.as_deref()).collect();
+    let mut keys: Vec<String> = known.iter().take(most).map(|&key| key.to_owned()).collect();
+    if let more @ 1.. = known.len().saturating_sub(most) {
+        keys.push(format!("{more} more"));
+    }
+    if let unknown @ 1.. = rows.len() - known.len()
+        && !known.is_empty()
+    {
+        keys.push(format!("{unknown} unknown"));
+    }
+    let keys = keys.join(", ");
+    match (rows.len(), known.len()) {
+        (1, 0) => format!("1 row{of} is lost, with an unknown key"),
+        (1, _) => format!("1 row{of} is lost, with the key {keys}"),
+        (rows, 0) => format!("{rows} rows{of} are lost, with unknown keys"),
+        (rows, _) => format!("{rows} rows{of} are lost, with the keys {keys}"),
+    }
 }
 
 impl Partition {

@@ -25,7 +25,7 @@ mod waits;
 
 pub use eviction::{FetchedRow, Wanted, WantedId, WantedRow};
 pub use filling::Filling;
-pub use lost::{LostRows, key_or_row};
+pub use lost::{LostRows, lost_text};
 pub use needed::NeededRows;
 pub use participants::Participants;
 pub use partition::being_built;

@@ -433,7 +433,7 @@ fn the_way_out_of_a_damaged_block_works_as_printed() {
     let (command, _) = command.split_once('\'').unwrap();
     let restored = Command::new(BINARY).args(command.split_whitespace()).current_dir(folder.path()).output().unwrap();
     let lost = text(&restored.stderr);
-    assert!(restored.status.success() && lost.contains("1 rows of table \"k\" are lost, with the keys ("), "{lost}");
+    assert!(restored.status.success() && lost.contains("1 row of table \"k\" is lost, with the key ("), "{lost}");
     let new = folder.path().join("NEWDB");
     assert!(check(&new).status.success(), "{}", text(&check(&new).stdout));
     assert_eq!(text(&run(&new, lengths).stdout), "n,s\n59999,59999000\n");

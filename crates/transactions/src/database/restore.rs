@@ -11,7 +11,7 @@ use thermocline_durability::recovery::{Halt, Plan, Progress, Rebuild};
 use thermocline_durability::snapshot::{Barrier, Manifest, Taking};
 use thermocline_machine::ids::Sequence;
 use thermocline_procedures::{Definitions, Limits, Registration};
-use thermocline_tables::partition::{Head, LostRows, key_or_row};
+use thermocline_tables::partition::{Head, LostRows, lost_text};
 use thermocline_tables::schema::Schema;
 use thermocline_tables::table::Budget;
 use thermocline_types::{Class, Error, Result};
@@ -56,13 +56,8 @@ pub struct Restored {
 impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for LostRows { table_name, rows, why, .. } in self.lost.iter().take(BLOCKS_NAMED_MAX) {
-            let keys = rows.iter().take(KEYS_NAMED_MAX).map(|(id, key)| key_or_row(*id, key.clone()));
-            let keys: Vec<String> = keys.collect();
-            write!(f, "{} rows of table \"{table_name}\" are lost, with the keys {}", rows.len(), keys.join(", "))?;
-            if let Some(more @ 1..) = rows.len().checked_sub(KEYS_NAMED_MAX) {
-                write!(f, ", and {more} more")?;
-            }
-            writeln!(f, ": {why}")?;
+            let of = format!(" of table \"{table_name}\"");
+            writeln!(f, "{}: {why}", lost_text(rows, &of, KEYS_NAMED_MAX))?;
         }
         let others = self.lost.iter().skip(BLOCKS_NAMED_MAX);
         let (blocks, rows) = others.fold((0, 0), |(blocks, rows), lost| (blocks + 1, rows + lost.rows.len()));
