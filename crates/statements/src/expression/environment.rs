@@ -25,9 +25,11 @@ pub struct Environment {
     missing: Cell<usize>,
     /// Evicted rows after which the statement need not go on.
     missing_max: Cell<usize>,
+    /// The same for a statement of which nothing else is known.
+    missing_usual: usize,
 }
 
-/// Evicted rows that a statement looks for before it waits for them.
+/// Evicted rows that a statement looks for before it waits for them, the first time.
 const MISSING_MAX: usize = 1024;
 
 /// Factory of environments for other threads; see [`Environment::apart`].
@@ -66,7 +68,16 @@ impl Environment {
             buffer: RefCell::new(Vec::new()),
             missing: Cell::new(0),
             missing_max: Cell::new(MISSING_MAX),
+            missing_usual: MISSING_MAX,
         }
+    }
+
+    /// Has a transaction that begins again look for as many further evicted rows as have come back for it: it reads what
+    /// it has read once more each time, so that these times must not be as many as its rows.
+    #[must_use]
+    pub fn with_returned(self, rows: usize) -> Self {
+        let usual = rows.max(MISSING_MAX);
+        Self { missing_max: Cell::new(usual), missing_usual: usual, ..self }
     }
 
     /// The row, or `None` if it is evicted: the statement goes on without it, only to find out which others it needs
@@ -92,12 +103,12 @@ impl Environment {
     /// once, so that they may look for as many as a single statement.
     pub fn seeks_more(&self, wanted: usize) -> bool {
         self.missing.set(wanted.max(1));
-        self.missing.get() < MISSING_MAX
+        self.missing.get() < self.missing_usual
     }
 
     /// Ends a statement that needs `most` further evicted rows or more: it may need no others.
     pub(crate) fn limit_missing(&self, most: usize) {
-        self.missing_max.set(self.missing.get().saturating_add(most).clamp(1, MISSING_MAX));
+        self.missing_max.set(self.missing.get().saturating_add(most).clamp(1, self.missing_usual));
     }
 
     /// Has a statement go on however many evicted rows it needs: it scans a table for them, which is not to be repeated
@@ -110,7 +121,7 @@ impl Environment {
     #[inline]
     pub(crate) fn complete<T>(&self, result: Result<T>) -> Result<T> {
         // A limit is of this statement alone.
-        self.missing_max.set(MISSING_MAX);
+        self.missing_max.set(self.missing_usual);
         match result {
             // It would read as many rows when all of them are back.
             Err(exceeded @ Error::Unsupported(_)) if self.may_go_elsewhere => Err(exceeded),

@@ -105,6 +105,11 @@ impl Partition {
         self.is_fetch((rows, rows.saturating_mul(READ_BYTES)))
     }
 
+    /// Rows that have come back since the last [`Partition::unpin`].
+    pub const fn returned_rows(&self) -> usize {
+        self.returned_rows
+    }
+
     /// Bytes of rows that are read at once for a transaction.
     pub(super) fn fetch_bytes_max(&self) -> usize {
         FETCH_BYTES_MAX.min(usize::try_from(self.budget().limit() / FETCH_SHARE).unwrap_or(usize::MAX))

@@ -74,6 +74,11 @@ impl<'a> Scope<'a> {
         Self { members, interrupt }
     }
 
+    /// The most rows that have come back for it in one of its partitions.
+    pub fn returned_rows(&self) -> usize {
+        self.members.iter().map(|member| member.partition.returned_rows()).max().unwrap_or(0)
+    }
+
     /// Interrupt of the transaction; `None` if it cannot be stopped, as in replay.
     pub fn interrupt(&self) -> Option<&'a Arc<Interrupt>> {
         self.interrupt

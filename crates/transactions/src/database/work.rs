@@ -245,5 +245,7 @@ fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments:
 pub(super) fn environment(scope: &Scope<'_>, rows_max: u64) -> Environment {
     let head = scope.head();
     let seed = head.seed.wrapping_add((scope.changes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    Environment::new(head.timestamp.0, seed, rows_max).with_interrupt(scope.interrupt())
+    Environment::new(head.timestamp.0, seed, rows_max)
+        .with_interrupt(scope.interrupt())
+        .with_returned(scope.returned_rows())
 }

@@ -17,8 +17,9 @@ use super::scale::{DISTRICTS, Scale};
 pub(super) enum Check {
     /// The rows of a query break the condition.
     Breaks(&'static str, Extent),
-    /// For a warehouse, `$1`, the queries give numbers by key, which is all columns but the last: for each key, those
-    /// on the left must add up to those on the right. A missing key counts as 0.
+    /// For a warehouse, `$1`, and those with a `$2` for each of its districts, the queries give numbers by key, which is
+    /// all columns but the last: for each key, those on the left must add up to those on the right. A missing key counts
+    /// as 0.
     Agree { left: &'static [&'static str], right: &'static [&'static str] },
 }
 
@@ -162,7 +163,14 @@ fn disagree<Q: Queries + ?Sized>(
 fn sums<Q: Queries + ?Sized>(queries: &mut Q, of: &[&str], warehouse: i64) -> Result<Sums, Q::Error> {
     let mut sums = Sums::new();
     for query in of {
-        for mut key in queries.query(query, &[Value::Int(warehouse)])?.rows {
+        let districts = if query.contains("$2") { 1..=i64::from(DISTRICTS) } else { 0..=0 };
+        let mut rows = Vec::new();
+        for district in districts {
+            let mut parameters = vec![Value::Int(warehouse)];
+            parameters.extend((district > 0).then_some(Value::Int(district)));
+            rows.append(&mut queries.query(query, &parameters)?.rows);
+        }
+        for mut key in rows {
             let number = match key.pop() {
                 Some(Value::Decimal(number)) => number,
                 Some(Value::Int(number)) => number.into(),

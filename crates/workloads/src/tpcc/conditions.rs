@@ -10,10 +10,10 @@ pub struct Condition(u8);
 const WAREHOUSE_YTD: &str = "SELECT w_id, w_ytd FROM warehouse WHERE w_id = $1";
 /// C_BALANCE, by district and customer.
 const BALANCE: &str = "SELECT c_d_id, c_id, c_balance FROM customer WHERE c_w_id = $1";
-/// Sums of deliveries to customers.
+/// Sums of deliveries to customers of a district: all rows that a query needs by an index have to fit into memory.
 const DELIVERED: &str = "SELECT o_d_id, o_c_id, sum(ol_amount) FROM orders JOIN order_line \
      ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id \
-     WHERE o_w_id = $1 AND ol_delivery_d IS NOT NULL GROUP BY o_d_id, o_c_id";
+     WHERE o_w_id = $1 AND o_d_id = $2 AND ol_delivery_d IS NOT NULL GROUP BY o_d_id, o_c_id";
 
 impl Condition {
     /// All twelve conditions, which hold after the load.
