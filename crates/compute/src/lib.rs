@@ -26,7 +26,7 @@ mod system;
 
 pub use engine::{
     AnalyticEngine, CATALOG, CopyFile, CurrentQuery, EngineOptions, EngineStream, FunctionEntry, QueryResult, SCHEMA,
-    SYSTEM, StatementOptions, default_config, value_bytes,
+    SYSTEM, StatementOptions, USER, default_config, value_bytes,
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};

@@ -33,7 +33,7 @@ pub(crate) use data_type::data_type;
 pub use definition::{define, read_schema};
 pub use expression::Environment;
 pub(crate) use expression::{Expr, Frame};
-pub use names::object;
+pub use names::{fold, object};
 pub use output_name::output_name;
 pub use parse::{STATEMENT_BYTES_MAX, check_depth, check_length, parse, parse_expression, split};
 pub use parse_memory::parse_bytes;

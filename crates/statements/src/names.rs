@@ -6,7 +6,7 @@ use thermocline_tables::schema::NAME_BYTES_MAX;
 use thermocline_types::{Class, Error, Result};
 
 /// The name that an identifier denotes: as written if quoted, else in lower case.
-pub(crate) fn fold(identifier: &Ident) -> Result<Box<str>> {
+pub fn fold(identifier: &Ident) -> Result<Box<str>> {
     let name = folded(identifier);
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Class::Syntax.error(format_args!("a name has 1 to {NAME_BYTES_MAX} bytes: \"{name}\"")));

@@ -15,7 +15,7 @@ const STEPS: u64 = 4096;
 const STEPS_PER_BYTE: u64 = 64;
 
 /// PostgreSQL's syntax, extended with forms from DuckDB and Spark that have no other meaning in PostgreSQL: `SELECT *
-/// EXCLUDE (a)`, `FROM t SELECT a`, `LIMIT 5, 10`, `{'a': 1}`, names in backticks.
+/// EXCLUDE (a)`, `FROM t SELECT a`, `ORDER BY ALL`, `LIMIT 5, 10`, `{'a': 1}`, names in backticks.
 ///
 /// Custom operators are disabled: sqlparser's PostgreSQL dialect reads `a<>-1` as the operator `<>-`; here, as in
 /// PostgreSQL, it is a comparison.
@@ -184,6 +184,7 @@ impl Dialect for SqlDialect {
         supports_left_associative_joins_without_parens,
         supports_limit_comma,
         supports_named_fn_args_with_assignment_operator,
+        supports_order_by_all,
         supports_parens_around_table_factor,
         supports_parenthesized_set_variables,
         supports_pipe_operator,

@@ -5,7 +5,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
-use crate::{CreateProcedure, Statement, Tokens};
+use crate::{CreateProcedure, Statement, Tokens, order_by_positions};
 
 /// Parses one statement; semicolons may follow it.
 ///
@@ -73,7 +73,8 @@ fn plain_statement(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
     if parser.parse_keyword(Keyword::CALL) {
         return call(parser);
     }
-    let statement = parser.parse_statement()?;
+    let mut statement = parser.parse_statement()?;
+    order_by_positions(&mut statement);
     // The parser takes WITH before PARTITION BY only; this accepts it behind PARTITION BY.
     let options = match &statement {
         ast::Statement::CreateTable(_) => parser.parse_options(Keyword::WITH)?,
@@ -143,6 +144,21 @@ mod tests {
             ["", "SELEC 1", "SELECT 'abc", "SELECT 1; SELECT 2", "CREATE PROCEDURE p LANGUAGE lua AS $$$$", "SELECT (1"]
         {
             assert!(parsed(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn order_by_all_is_by_the_columns_that_are_listed() {
+        for (text, ordered) in [
+            ("SELECT a, b AS c FROM t ORDER BY ALL DESC NULLS LAST", "ORDER BY 1 DESC NULLS LAST, 2 DESC NULLS LAST"),
+            ("SELECT * FROM t UNION SELECT 2, 3 ORDER BY ALL", "ORDER BY 1, 2"),
+            ("VALUES (1, 2), (3, 4) ORDER BY ALL", "ORDER BY 1, 2"),
+            ("SELECT x FROM (SELECT a FROM t ORDER BY ALL) s", "ORDER BY 1) s"),
+            ("(SELECT a FROM t) ORDER BY ALL", "ORDER BY 1"),
+            ("SELECT *, 1 FROM t ORDER BY ALL", "ORDER BY ALL"),
+        ] {
+            let Statement::Sql(statement, _) = parsed(text).unwrap() else { panic!("{text}") };
+            assert!(statement.to_string().ends_with(ordered), "{statement}");
         }
     }
 

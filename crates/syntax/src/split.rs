@@ -30,6 +30,11 @@ pub fn split(sql: &str) -> Result<Vec<&str>, ParserError> {
     Ok(statements)
 }
 
+/// The byte offset of a location in a text.
+pub fn offset_of(sql: &str, at: Location) -> usize {
+    advance(sql, 0, &mut Location::new(1, 1), at)
+}
+
 /// Returns the byte offset of a later location.
 fn advance(sql: &str, offset: usize, place: &mut Location, to: Location) -> usize {
     let mut offset = offset;

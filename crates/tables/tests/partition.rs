@@ -34,6 +34,7 @@ fn definition(id: u32) -> Arc<TableDefinition> {
         indexes: vec![index(0, 0, true, IndexKind::Hash), index(1, 1, false, IndexKind::Ordered)],
         partition_by: Some(0),
         evictable: true,
+        has_row_key: false,
         checks: Vec::new(),
     })
 }

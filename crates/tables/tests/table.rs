@@ -37,6 +37,7 @@ fn definition(primary: &[usize], indexes: &[IndexLike<'_>]) -> Arc<TableDefiniti
         indexes: indexes.enumerate().map(|(id, index)| index_definition(id as u32, index)).collect(),
         partition_by: Some(0),
         evictable: true,
+        has_row_key: false,
         checks: Vec::new(),
     })
 }

@@ -52,6 +52,7 @@ fn definition() -> Arc<TableDefinition> {
         }],
         partition_by: Some(0),
         evictable: true,
+        has_row_key: false,
         checks: Vec::new(),
     })
 }

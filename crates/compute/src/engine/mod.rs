@@ -35,4 +35,4 @@ pub use execution::EngineStream;
 pub use options::{CurrentQuery, EngineOptions, StatementOptions};
 pub use result::QueryResult;
 pub use slices::value_bytes;
-pub use state::{CATALOG, SCHEMA, SYSTEM, default_config};
+pub use state::{CATALOG, SCHEMA, SYSTEM, USER, default_config};

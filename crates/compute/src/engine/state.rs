@@ -34,7 +34,7 @@ pub const SCHEMA: &str = "public";
 pub const SYSTEM: &str = "system";
 
 /// Name of the one user, whoever runs the program: there are no users yet.
-const USER: &str = "thermocline";
+pub const USER: &str = "thermocline";
 
 /// A rule that looks at what the planner has made of a statement.
 pub(super) type Rule = Arc<dyn AnalyzerRule + Send + Sync>;

@@ -12,9 +12,12 @@ pub fn field(name: &str, row: RowType, nullable: bool) -> Field {
     Field::new(name, arrow_type(row).unwrap_or(DataType::Utf8View), nullable)
 }
 
-/// The Arrow schema of a table.
-pub fn schema_of(table: &TableDefinition) -> SchemaRef {
-    let fields = table.columns.iter().map(|column| field(&column.name, column.data_type, column.nullable));
+/// The Arrow schema of a table: the columns that users have given it, behind the row key if that gets a name.
+pub fn schema_of(table: &TableDefinition, row_key: Option<&str>) -> SchemaRef {
+    let row_key = row_key.filter(|_| table.has_row_key).zip(table.columns.first());
+    let row_key = row_key.map(|(name, column)| field(name, column.data_type, column.nullable));
+    let listed = table.listed_columns().map(|(_, column)| field(&column.name, column.data_type, column.nullable));
+    let fields = row_key.into_iter().chain(listed);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 

@@ -27,6 +27,7 @@ pub use async_row_session::AsyncRowSession;
 pub use files::{DatabaseFiles, LOCK, ROWS};
 pub use mark::RowMark;
 pub use query::RowQuery;
-pub use schema::RowSchema;
+pub use schema::{RowSchema, with_row_key};
 pub use settings::{ROW_SETTINGS, RowSettings};
 pub use store::RowStore;
+pub use table::ROW_KEY;

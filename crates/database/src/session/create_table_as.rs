@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::Result;
-use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, CreateTable, Ident, Statement as Ast, TableConstraint};
+use datafusion::sql::sqlparser::ast::{ColumnDef, CreateTable, Ident, Statement as Ast};
 use thermocline_compute::EngineStream;
+use thermocline_syntax::make_printable;
 use thermocline_transactions::database::{Load, RowSession, StatementResult};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
@@ -19,9 +20,9 @@ use super::session::{Session, is_of_planning};
 use crate::arrow::{check_assignment, column_type};
 use crate::bridge::{external, row_error};
 use crate::rows::RowStore;
-use crate::statement::{Statement, make_printable, simple};
+use crate::statement::{Statement, simple};
 
-/// `CREATE TABLE t (PRIMARY KEY (k)) AS SELECT ...`:
+/// `CREATE TABLE t AS SELECT ...`, `CREATE TABLE t (PRIMARY KEY (k)) AS SELECT ...`:
 ///
 /// ```text
 /// query --first rows--> CREATE TABLE, with the query's columns unless it has its own
@@ -29,7 +30,8 @@ use crate::statement::{Statement, make_printable, simple};
 ///   +----- all rows ------> load, hidden until all of them are there --an error, Ctrl-C--> DROP TABLE
 /// ```
 ///
-/// The table is created after the query has been planned and has begun.
+/// The table is created after the query has been planned and has begun. With `OR REPLACE` it has another name until all
+/// rows are there, and then takes the name of the table that it replaces, which the query may read.
 impl Session {
     pub(super) async fn create_table_as(
         &self,
@@ -42,10 +44,10 @@ impl Session {
         }
         let name = simple(&table.name).unwrap_or_default();
         let exists = || Class::DuplicateTable.error(format_args!("table \"{name}\" already exists"));
-        if self.row_schema().table(&name).is_ok() {
+        let replaced = (table.or_replace && self.row_schema().table(&name).is_ok()).then(|| name.clone());
+        if replaced.is_none() && self.row_schema().table(&name).is_ok() {
             return if table.if_not_exists { Ok(self.engine().nothing()) } else { Err(external(exists())) };
         }
-        check_key(&table, &name, &query)?;
         let rows = match self.analytic_load(query.clone(), interrupt).await {
             Err(error) if is_of_planning(&error) && self.dispatch(&query)? == Dispatch::RowsFirst => {
                 self.unbounded(query.clone(), interrupt, error).await?
@@ -58,13 +60,25 @@ impl Session {
         }
         // A table that another session has created meanwhile must not be filled.
         let may_exist = std::mem::replace(&mut table.if_not_exists, false);
+        table.or_replace = false;
+        if replaced.is_some() {
+            let unfinished = format!("{name}?new");
+            if self.row_schema().table(&unfinished).is_ok() {
+                // Of a process that has ended while it filled it; that of another session is in use.
+                let mut drop = "DROP TABLE IF EXISTS ".to_owned();
+                write_identifier(&mut drop, &unfinished).map_err(|error| external(Error::internal(error)))?;
+                let dropped = move |session: &mut RowSession| session.execute(&drop, &[]).map(|_| ());
+                self.rows.statement(interrupt, dropped).await?;
+            }
+            table.name = vec![Ident::with_quote('"', unfinished)].into();
+        }
         let mut definition = Ast::CreateTable(table);
         make_printable(&mut definition);
         let definition = definition.to_string();
         let (_, change) = define(&self.row_schema(), &definition).map_err(external)?;
         let Change::CreateTable(defined) = change else { return Err(external(exists())) };
         check_columns(&defined, &columns)?;
-        let types = defined.columns.iter().map(|column| column.data_type);
+        let types = defined.listed_columns().map(|(_, column)| column.data_type);
         let rows = match of_texts(&query, types, &rows.schema)? {
             Some(texts) => {
                 drop(rows);
@@ -83,7 +97,11 @@ impl Session {
         let fill = move |batches| {
             let Filling { load, mut table } = filling;
             let rows = load_all(load, batches)?;
-            table.is_kept = true;
+            match replaced {
+                // The one that it has replaced goes.
+                Some(name) => table.take_name(&name)?,
+                None => table.is_kept = true,
+            }
             Ok(rows)
         };
         let affected = self.feed((vec![], rows), interrupt, fill).await?;
@@ -97,24 +115,6 @@ fn parts(statement: &Statement) -> Result<Option<(CreateTable, Statement)>> {
     let mut table = table.clone();
     let Some(query) = table.query.take() else { return Ok(None) };
     Ok(Some((table, statement.part(Ast::Query(query))?)))
-}
-
-fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {
-    let is_key =
-        |column: &ColumnDef| column.options.iter().any(|option| matches!(option.option, ColumnOption::PrimaryKey(_)));
-    let has_key = table.columns.iter().any(is_key)
-        || table.constraints.iter().any(|constraint| matches!(constraint, TableConstraint::PrimaryKey(_)));
-    if has_key {
-        return Ok(());
-    }
-    let text = match query.text.char_indices().nth(200) {
-        Some((end, _)) => format!("{} ...", query.text.get(..end).unwrap_or_default()),
-        None => query.text.to_string(),
-    };
-    Err(external(Class::Unsupported.error(format_args!(
-        "table \"{name}\" needs a PRIMARY KEY; say which of the query's columns are its key: \
-         CREATE TABLE {name} (PRIMARY KEY (...)) AS {text}"
-    ))))
 }
 
 /// The table column for a column of the query.
@@ -132,7 +132,7 @@ fn defined(field: &arrow::datatypes::Field) -> Result<ColumnDef> {
 
 /// Checks that the columns of the query match the table and may be stored in it.
 fn check_columns(table: &TableDefinition, query: &ArrowSchema) -> Result<()> {
-    let (given, wanted) = (query.fields().len(), table.columns.len());
+    let (given, wanted) = (query.fields().len(), table.listed_columns().count());
     if given != wanted {
         return Err(external(Class::Syntax.error(format_args!(
             "CREATE TABLE {} AS: the query has {given} columns, and the table {wanted}",
@@ -140,10 +140,9 @@ fn check_columns(table: &TableDefinition, query: &ArrowSchema) -> Result<()> {
         ))));
     }
     table
-        .columns
-        .iter()
+        .listed_columns()
         .zip(query.fields())
-        .try_for_each(|(column, field)| check_assignment(field, &table.name, &column.name, column.data_type))
+        .try_for_each(|((_, column), field)| check_assignment(field, &table.name, &column.name, column.data_type))
 }
 
 /// A new table being filled. Fields are dropped in order: the load before the table.
@@ -162,7 +161,7 @@ impl Filling {
         session.execute(definition, &[])?;
         let id = store.engine()?.schema().table(&table.name)?.id;
         let made = NewTable { store, name: table.name.clone(), id, is_kept: false };
-        let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+        let columns: Vec<&str> = table.listed_columns().map(|(_, column)| &*column.name).collect();
         Ok(Self { load: session.load(&table.name, &columns)?, table: made })
     }
 }
@@ -176,6 +175,26 @@ struct NewTable {
 }
 
 impl NewTable {
+    /// Takes the name of a table, which gets the name of this one, and is left to be dropped.
+    fn take_name(&mut self, name: &str) -> RowResult<()> {
+        let database = self.store.engine()?;
+        let mut alter = "ALTER TABLE ".to_owned();
+        write_identifier(&mut alter, &self.name).map_err(Error::internal)?;
+        let (old, rest) = match database.schema().table(name) {
+            Ok(table) => (Some(table.id), " SWAP WITH "),
+            // Somebody has dropped it meanwhile.
+            Err(_) => (None, " RENAME TO "),
+        };
+        alter.push_str(rest);
+        write_identifier(&mut alter, name).map_err(Error::internal)?;
+        database.session().execute(&alter, &[])?;
+        match old {
+            Some(id) => self.id = id,
+            None => self.is_kept = true,
+        }
+        Ok(())
+    }
+
     fn remove(&self) -> RowResult<()> {
         let database = self.store.engine()?;
         if database.schema().table(&self.name).is_ok_and(|table| table.id == self.id) {

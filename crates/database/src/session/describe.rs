@@ -23,12 +23,10 @@ struct Row {
 /// If the table has no columns, which is impossible.
 pub fn describe(table: &TableDefinition) -> Result<RecordBatch> {
     let rows: Vec<Row> = table
-        .columns
-        .iter()
-        .enumerate()
+        .listed_columns()
         .map(|(position, column)| {
             let has = |index: &&IndexDefinition| index.columns.iter().any(|key| key.column == position);
-            let indexes: Vec<&str> = table.indexes.iter().filter(has).map(|index| &*index.name).collect();
+            let indexes: Vec<&str> = table.listed_indexes().filter(has).map(|index| &*index.name).collect();
             Row {
                 name: column.name.to_string(),
                 data_type: column.data_type.to_string(),

@@ -64,7 +64,7 @@ impl Plan {
         }
         let Some(table) = last_name(name).and_then(|name| schema.table(&name).ok()) else { return Ok(None) };
         let targets: Vec<(String, DataType)> = if insert.columns.is_empty() {
-            table.columns.iter().map(|column| (column.name.to_string(), column.data_type)).collect()
+            table.listed_columns().map(|(_, column)| (column.name.to_string(), column.data_type)).collect()
         } else {
             let target = |written: &ObjectName| {
                 let name = last_name(written).unwrap_or_default();

@@ -6,12 +6,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use thermocline_catalog::quote_name;
-use thermocline_compute::{CATALOG, Columns, FunctionEntry, SCHEMA, SYSTEM};
+use thermocline_compute::{CATALOG, Columns, FunctionEntry, SCHEMA, SYSTEM, USER};
 use thermocline_pushdown::sql_type_name;
 use thermocline_syntax::nearest;
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{
-    CheckDefinition, IndexColumn, IndexDefinition, IndexKind, Schema, TableDefinition,
+    CheckDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, Schema, TableDefinition,
 };
 use thermocline_types::Class;
 
@@ -37,6 +37,8 @@ pub enum Listing {
     Functions,
     /// Schemas.
     Schemas,
+    /// Roles.
+    Roles,
     /// The database.
     Databases,
 }
@@ -123,6 +125,7 @@ impl Session {
             Listing::Indexes => indexes(&self.indexes(&pattern))?,
             Listing::Functions => functions(&self.functions_of(&pattern))?,
             Listing::Schemas => schemas(&pattern)?,
+            Listing::Roles => roles(&pattern)?,
             Listing::Databases => self.databases(&pattern)?,
         })
     }
@@ -265,14 +268,14 @@ impl Session {
     fn indexes(&self, pattern: &Pattern) -> Vec<Index> {
         let rows = self.row_schema();
         let of_table = |table: &Arc<TableDefinition>| {
-            let index = |(position, index): (usize, &IndexDefinition)| Index {
+            let index = |index: &IndexDefinition| Index {
                 name: index.name.to_string(),
                 table: table.name.to_string(),
                 columns: key(table, &index.columns),
                 kind: method(index.kind),
-                constraint: constraint(position, index),
+                constraint: constraint(index),
             };
-            table.indexes.iter().enumerate().map(index).collect::<Vec<_>>()
+            table.listed_indexes().map(index).collect::<Vec<_>>()
         };
         let mut all: Vec<Index> = rows.tables().flat_map(of_table).collect();
         all.extend(self.engine().indexes().into_iter().map(|index| Index {
@@ -353,9 +356,19 @@ fn schemas(pattern: &Pattern) -> Result<RecordBatch> {
         .batch(&rows)
 }
 
+/// There are no users yet.
+fn roles(pattern: &Pattern) -> Result<RecordBatch> {
+    let all = [(USER, "all rights")];
+    let rows: Vec<_> = all.into_iter().filter(|(name, _)| pattern.matches_name(name)).collect();
+    Columns::default()
+        .text("name", |row: &(&'static str, &'static str)| row.0)
+        .text("attributes", |row| row.1)
+        .batch(&rows)
+}
+
 fn of_rows(table: &TableDefinition) -> Vec<ColumnRow> {
-    let columns = table.columns.iter();
-    let row = columns.map(|column| ColumnRow {
+    let columns = table.listed_columns();
+    let row = columns.map(|(_, column)| ColumnRow {
         name: column.name.to_string(),
         data_type: column.data_type.to_string(),
         nullable: column.nullable,
@@ -376,18 +389,19 @@ fn of_arrow(schema: &SchemaRef) -> Vec<ColumnRow> {
 }
 
 fn notes_of_rows(table: &TableDefinition) -> Vec<String> {
-    let index = |(position, index): (usize, &IndexDefinition)| {
-        let constraint = match constraint(position, index) {
+    let index = |index: &IndexDefinition| {
+        let constraint = match constraint(index) {
             "" => String::new(),
             constraint => format!("{}, ", constraint.to_uppercase()),
         };
         let columns = key(table, &index.columns);
         format!("    {} {constraint}{} ({columns})", quoted(&index.name), method(index.kind))
     };
-    let mut notes = headed("Indexes:", table.indexes.iter().enumerate().map(index).collect());
+    let mut notes = headed("Indexes:", table.listed_indexes().map(index).collect());
     let check = |check: &CheckDefinition| format!("    {} CHECK ({})", quoted(&check.name), check.condition);
     notes.extend(headed("Check constraints:", table.checks.iter().map(check).collect()));
     notes.push(match table.partition_by.and_then(|position| table.columns.get(position)) {
+        Some(_) if table.has_row_key && table.partition_by == Some(0) => "Partitioned by row: it has no key".to_owned(),
         Some(column) => format!("Partition by: {}", quote_name(&column.name)),
         None => "Replicated: every executor partition has all rows".to_owned(),
     });
@@ -413,10 +427,10 @@ const fn method(kind: IndexKind) -> &'static str {
     }
 }
 
-/// `primary key`, `unique` or nothing: what the index at this place of its table's stands for.
-const fn constraint(position: usize, index: &IndexDefinition) -> &'static str {
-    match (position, index.unique) {
-        (0, _) => "primary key",
+/// `primary key`, `unique` or nothing: what an index stands for.
+fn constraint(index: &IndexDefinition) -> &'static str {
+    match (index.id == IndexId::PRIMARY, index.unique) {
+        (true, _) => "primary key",
         (_, true) => "unique",
         (_, false) => "",
     }

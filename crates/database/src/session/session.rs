@@ -596,7 +596,7 @@ impl Known for Session {
 
     fn columns(&self, table: &str) -> Vec<String> {
         match self.row_schema().table(table) {
-            Ok(table) => table.columns.iter().map(|column| column.name.to_string()).collect(),
+            Ok(table) => table.listed_columns().map(|(_, column)| column.name.to_string()).collect(),
             Err(_) => self.engine().columns(table),
         }
     }

@@ -10,11 +10,12 @@ use arrow::datatypes::{Int64Type, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Merge, MergeAction, MergeClause, MergeClauseKind,
-    MergeInsertExpr, MergeInsertKind, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast, TableFactor,
-    TableWithJoins, Update, UpdateTableFromKind, Value as Literal, With, visit_expressions, visit_expressions_mut,
+    MergeInsertExpr, MergeInsertKind, ObjectName, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    Statement as Ast, TableFactor, TableWithJoins, Update, UpdateTableFromKind, Value as Literal,
+    WildcardAdditionalOptions, With, visit_expressions, visit_expressions_mut,
 };
 use thermocline_pushdown::user_err;
-use thermocline_syntax::{Statement as Sql, folded};
+use thermocline_syntax::{Statement as Sql, folded, make_printable};
 use thermocline_transactions::database::{RowSession, StatementResult};
 use thermocline_transactions::schema::{ColumnDefinition, IndexId, Schema, TableDefinition};
 use thermocline_transactions::types::{DataType, Value};
@@ -24,7 +25,8 @@ use super::insert::{append, assignable, cast_literal, cast_to, failed, last_name
 use super::prepared_statements::varying;
 use crate::arrow::{Source, check_assignment};
 use crate::bridge::external;
-use crate::statement::{Headings, Statement, make_printable, plain_query, plain_statement, simple};
+use crate::rows::{ROW_KEY, with_row_key};
+use crate::statement::{Headings, Statement, plain_query, plain_statement, simple};
 
 /// An `UPDATE ... FROM`, a `DELETE ... USING`, either of them with subqueries, or a `MERGE`, of a row table.
 ///
@@ -284,6 +286,8 @@ struct Changed<'a> {
     source: String,
     /// Columns of its key, qualified, with their types.
     keys: Vec<(String, DataType)>,
+    /// The same in queries, where a row key has a name that no column has.
+    keys_in_queries: Vec<String>,
 }
 
 impl<'a> Changed<'a> {
@@ -297,20 +301,46 @@ impl<'a> Changed<'a> {
             Some(_) => return Ok(None),
             None => (name.clone(), name.to_string()),
         };
-        let source = format!("public.{name} AS {qualifier}");
+        let source = match table.has_row_key {
+            true => format!("public.{} AS {qualifier}", quoted(&with_row_key(table))),
+            false => format!("public.{name} AS {qualifier}"),
+        };
         let Some(primary) = table.index(IndexId::PRIMARY) else { return Ok(None) };
         let mut keys = Vec::with_capacity(primary.columns.len());
         for column in primary.columns.iter().filter_map(|held| table.columns.get(held.column)) {
             keys.push((format!("{qualifier}.{}", quoted(&column.name)), column.data_type));
         }
-        Ok(Some(Self { table, qualifier, target, source, keys }))
+        let keys_in_queries = match table.has_row_key {
+            true => vec![format!("{qualifier}.{}", quoted(ROW_KEY))],
+            false => keys.iter().map(|(key, _)| key.clone()).collect(),
+        };
+        Ok(Some(Self { table, qualifier, target, source, keys, keys_in_queries }))
     }
 
     /// The query's columns for its key.
     fn columns(&self) -> Columns {
         let mut columns = Columns::default();
-        self.keys.iter().for_each(|(key, _)| columns.add(key));
+        self.keys_in_queries.iter().for_each(|key| columns.add(key));
         columns
+    }
+
+    /// An item of RETURNING in the query; a row key is in no wildcard.
+    fn returned(&self, item: &SelectItem) -> Result<String> {
+        let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = item else {
+            return Ok(item.to_string());
+        };
+        if !self.table.has_row_key {
+            return Ok(item.to_string());
+        }
+        if *options != WildcardAdditionalOptions::default() {
+            return user_err!(Unsupported, "{item} in RETURNING of a table without a key: list the columns");
+        }
+        let is_ours = |of: &ObjectName| last_name(of).is_some_and(|name| name == folded(&self.qualifier));
+        let of_others = match item {
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), _) => !is_ours(of),
+            _ => false,
+        };
+        Ok(if of_others { item.to_string() } else { format!("{item} EXCLUDE ({})", quoted(ROW_KEY)) })
     }
 
     /// A condition that a row has the key of these parameters and those behind.
@@ -421,7 +451,9 @@ impl Maker<'_> {
         let mut columns = changed.columns();
         let values_from = columns.0.len();
         // A deleted row is what the query has read.
-        columns.0.extend(returning.iter().flatten().map(SelectItem::to_string));
+        for item in returning.iter().flatten() {
+            columns.0.push(changed.returned(item)?);
+        }
         let action = self.action(&change, Values::default(), values_from, (true, false))?;
         let query = self.query(&columns, &changed, using.as_deref(), selection.as_ref());
         let repeats = if using.is_some() { Repeats::First } else { Repeats::Never };
@@ -435,7 +467,7 @@ impl Maker<'_> {
             return user_err!(Unsupported, "OUTPUT of a MERGE");
         }
         let Some(changed) = Changed::of(table, self.schema)? else { return Ok(None) };
-        let Some((key, _)) = changed.keys.first() else { return Ok(None) };
+        let Some(key) = changed.keys_in_queries.first() else { return Ok(None) };
         if clauses.is_empty() {
             return user_err!(Syntax, "MERGE needs a WHEN: WHEN MATCHED THEN ... or WHEN NOT MATCHED THEN ...");
         }
@@ -606,7 +638,7 @@ fn inserted(changed: &Changed<'_>, insert: &MergeInsertExpr) -> Result<(Values, 
     let columns: &[ObjectName] = match insert.columns.as_slice() {
         [] => {
             let name = |column: &ColumnDefinition| ObjectName::from(vec![quoted(&column.name)]);
-            all = changed.table.columns.iter().take(row.len()).map(name).collect();
+            all = changed.table.listed_columns().take(row.len()).map(|(_, column)| name(column)).collect();
             &all
         }
         columns => columns,

@@ -22,7 +22,6 @@ pub use column_names::check_view;
 pub use headings::Headings;
 pub use names::simple;
 pub use parsed::Parsed;
-pub use printed::make_printable;
 pub use scanner::{Completeness, Scanner};
 pub use script::{Part, Script};
 pub use setting_statement::{Change, SettingStatement};

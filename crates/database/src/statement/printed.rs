@@ -1,17 +1,10 @@
 //! Texts of trees, for the log and the catalog, which keep texts and read them again.
-//!
-//! sqlparser prints some trees as texts of others: `- -1` as the comment `--1`, and a literal with two quotes or `\'` in
-//! it with fewer quotes. Here they get forms whose text is read as the same tree.
-
-use std::ops::ControlFlow;
 
 use datafusion::common::Result;
-use datafusion::sql::sqlparser::ast::{
-    DollarQuotedString, Expr, Statement as Ast, UnaryOperator, Value, VisitMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_dialect::check_depth;
 use thermocline_pushdown::user_err;
-use thermocline_syntax::{Statement as Sql, Tokens};
+use thermocline_syntax::{Statement as Sql, Tokens, make_printable};
 
 /// The text of a statement that is made of others' parts, and how many operators follow each other in it at the most;
 /// the tree gets the forms that the text has. The row engine keeps plans and its log by the text.
@@ -37,35 +30,6 @@ pub fn printed(ast: &mut Ast) -> Result<(String, u32)> {
         Ok(Sql::Sql(read, options)) if read.as_ref() == ast && options.is_empty() => Ok((text, operators)),
         _ => unreadable(&text),
     }
-}
-
-/// Replaces the parts of a tree whose printed text would be read as another tree.
-pub fn make_printable(tree: &mut impl VisitMut) {
-    let _ = visit_expressions_mut(tree, |expr| {
-        match expr {
-            Expr::Value(value) => {
-                if let Value::SingleQuotedString(text) = &mut value.value
-                    && (text.contains("''") || text.contains(r"\'"))
-                {
-                    value.value = dollar_quoted(std::mem::take(text));
-                }
-            }
-            Expr::UnaryOp { op: UnaryOperator::Minus, expr: of } if of.to_string().starts_with('-') => {
-                let inner = std::mem::replace(of, Box::new(Expr::value(Value::Null)));
-                **of = Expr::Nested(inner);
-            }
-            _ => {}
-        }
-        ControlFlow::<()>::Continue(())
-    });
-}
-
-fn dollar_quoted(value: String) -> Value {
-    let mut tag = "q".to_owned();
-    while value.contains(&format!("${tag}$")) {
-        tag.push('q');
-    }
-    Value::DollarQuotedString(DollarQuotedString { value, tag: Some(tag) })
 }
 
 #[cfg(test)]

@@ -68,5 +68,5 @@ pub fn columns() -> Columns<Row> {
         .number("row_bytes", |row| row.row_bytes as u64)
         .number("locator_bytes", |row| row.locator_bytes as u64)
         .number("index_bytes", |row| row.index_bytes as u64)
-        .number("indexes", |row| row.table.indexes.len() as u64)
+        .number("indexes", |row| row.table.listed_indexes().count() as u64)
 }

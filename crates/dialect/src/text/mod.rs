@@ -1,6 +1,8 @@
 //! Statements before planning: limits on depth and size, and rewrites of syntax that DataFusion's planner understands
 //! differently.
 
+mod calls;
+mod other_names;
 mod parse;
 mod plan_size;
 mod rewrite;

@@ -8,14 +8,16 @@ use datafusion::common::Result;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
-    VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, Interval, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
+    Value, VisitMut, VisitorMut,
 };
 use thermocline_pushdown::{SQL_EXTRACT, external, user_err, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
 
 use super::any_expression;
+use super::calls::call;
+use super::other_names::renamed;
 use super::plan_size::is_subquery;
 use super::row_comparisons::RowComparisons;
 use super::using_columns::{NESTED_JOINS_MAX, incomplete_wildcard, merge, nest, order_star, qualify, qualify_order};
@@ -137,6 +139,15 @@ impl VisitorMut for Dialect {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        by_aggregates(query);
+        if let Some(OrderBy { kind: OrderByKind::All(_), .. }) = &query.order_by
+            && !matches!(query.body.as_ref(), SetExpr::Select(_))
+        {
+            // DataFusion would not sort at all.
+            let why = "ORDER BY ALL of a set operation with *: list the columns";
+            self.refused = Some(Class::Unsupported.error(why));
+            return ControlFlow::Break(());
+        }
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if !cte.alias.columns.is_empty() {
                 distinguish(&mut cte.query.body);
@@ -155,6 +166,7 @@ impl VisitorMut for Dialect {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        by_own_columns(select);
         merge(select);
         ControlFlow::Continue(())
     }
@@ -181,6 +193,74 @@ impl VisitorMut for Dialect {
             self.nest(table_with_joins, true);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Aggregate functions.
+static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let functions = datafusion::functions_aggregate::all_default_aggregate_functions();
+    let names = functions.iter().flat_map(|function| [&[function.name().to_owned()], function.aliases()].concat());
+    names.chain(["list".to_owned()]).collect()
+});
+
+/// Rewrites `GROUP BY ALL` to the columns without aggregates and windows, and positions in `GROUP BY` to their columns,
+/// in queries that list their columns: DataFusion refuses to sort by an expression of an aggregate beside either.
+fn by_own_columns(select: &mut Select) {
+    let column = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        _ => None,
+    };
+    let Some(columns) = select.projection.iter().map(column).collect::<Option<Vec<_>>>() else { return };
+    let is_number = |expr: &Expr| matches!(expr, Expr::Value(value) if matches!(value.value, Value::Number(..)));
+    match &mut select.group_by {
+        GroupByExpr::All(modifiers) => {
+            let is_group = |column: &Expr| !is_number(column) && !any_expression(column, is_computed);
+            let groups = columns.into_iter().filter(is_group).collect();
+            select.group_by = GroupByExpr::Expressions(groups, std::mem::take(modifiers));
+        }
+        GroupByExpr::Expressions(groups, _) => {
+            for group in groups {
+                let Expr::Value(value) = &*group else { continue };
+                let Value::Number(text, _) = &value.value else { continue };
+                let position = text.parse::<usize>().ok().and_then(|position| position.checked_sub(1));
+                // A number would be taken for a position again.
+                if let Some(column) = position.and_then(|at| columns.get(at)).filter(|column| !is_number(column)) {
+                    *group = column.clone();
+                }
+            }
+        }
+    }
+}
+
+/// Rewrites positions in `ORDER BY` of columns without a name that are computed of aggregates or windows to these columns,
+/// for DataFusion refuses to sort by the position of `sum(x) + 1`.
+fn by_aggregates(query: &mut Query) {
+    let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &mut query.order_by else { return };
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let is_listed = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    if select.distinct.is_some() || !select.projection.iter().all(is_listed) {
+        return;
+    }
+    for key in order {
+        let Expr::Value(value) = &key.expr else { continue };
+        let Value::Number(text, _) = &value.value else { continue };
+        let position = text.parse::<usize>().ok().and_then(|position| position.checked_sub(1));
+        if let Some(SelectItem::UnnamedExpr(column)) = position.and_then(|at| select.projection.get(at))
+            && !matches!(column, Expr::Function(_))
+            && any_expression(column, is_computed)
+        {
+            key.expr = column.clone();
+        }
+    }
+}
+
+/// Whether an expression is of an aggregate or a window.
+fn is_computed(part: &Expr) -> bool {
+    match part {
+        Expr::Function(function) => {
+            function.over.is_some() || AGGREGATES.contains(&function.name.to_string().to_ascii_lowercase())
+        }
+        _ => false,
     }
 }
 
@@ -445,7 +525,7 @@ fn called(expression: &Expr) -> Option<Expr> {
         }
         Expr::Position { expr, r#in } => call(POSITION, &[r#in, expr]),
         Expr::AtTimeZone { timestamp, time_zone } => call("timezone", &[time_zone, timestamp]),
-        Expr::Function(function) => return now(function),
+        Expr::Function(function) => return now(function).or_else(|| renamed(function)),
         // Reserved words of PostgreSQL's, as `current_user`, which the parser knows as functions.
         Expr::Identifier(word)
             if word.quote_style.is_none()
@@ -498,6 +578,10 @@ static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
 fn by_own_name(expression: &mut Expr) {
     let Expr::Function(function) = expression else { return };
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    // DuckDB's name, which may have any clauses.
+    if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("list") {
+        *name = Ident::new("array_agg");
+    }
     if function.over.is_some() || function.filter.is_some() {
         return;
     }
@@ -505,25 +589,6 @@ fn by_own_name(expression: &mut Expr) {
     if let Some(own) = OWN_NAMES.get(&called) {
         *name = Ident::new(own);
     }
-}
-
-fn call(function: &str, arguments: &[&Expr]) -> Expr {
-    let argument = |expr: &&Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr((*expr).clone()));
-    let list = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: arguments.iter().map(argument).collect(),
-        clauses: vec![],
-    };
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(function)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: vec![],
-    })
 }
 
 impl Dialect {

@@ -35,6 +35,7 @@ pub fn table(id: u32) -> Arc<TableDefinition> {
         indexes: vec![primary],
         partition_by: Some(0),
         evictable: true,
+        has_row_key: false,
         checks: Vec::new(),
     })
 }

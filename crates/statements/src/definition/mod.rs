@@ -1,8 +1,10 @@
 //! Schemas from SQL.
 
+mod alter;
+mod elements;
 mod read;
 
-pub(crate) use read::{bind_check, bind_default};
+pub(crate) use elements::{bind_check, bind_default};
 pub use read::{define, read_schema};
 
 #[cfg(test)]

@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use sqlparser::ast::{
-    self, AlterTableOperation, ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, IndexOption,
-    IndexType, ObjectType, SqlOption, TableConstraint, Truncate, TruncateTableTarget,
+    self, CreateIndex, CreateTable, CreateTableOptions, ObjectType, SqlOption, Truncate, TruncateTableTarget,
 };
 use thermocline_syntax::{CreateProcedure, Statement};
-use thermocline_types::{Class, DataType, Error, Result, Value, assign};
-
-use crate::names::{fold, object};
-use crate::{Binder, Environment, Frame, data_type, parse, split};
 use thermocline_tables::schema::{
-    Argument, COLUMNS_MAX, Change, CheckDefinition, ColumnDefinition, INDEXES_MAX, IndexColumn, IndexDefinition,
-    IndexId, IndexKind, Language, ProcedureDefinition, Schema, TableDefinition, TableId,
+    Argument, Change, IndexDefinition, IndexId, IndexKind, Language, ProcedureDefinition, Schema, TableDefinition,
+    TableId,
 };
+use thermocline_types::{Class, Result, Value};
+
+use super::alter::alter_table;
+use super::elements::{
+    column_indexes, has_primary_key, index_columns, index_kind, index_name, partition_column, push_column, push_index,
+    push_row_key, put, read_constraint, row_key, unsupported, validate_check, validate_default,
+};
+use crate::names::{fold, object};
+use crate::{data_type, parse, split};
 
 /// Limit on arguments of a procedure.
 const ARGUMENTS_MAX: usize = 1_000;
@@ -49,12 +53,7 @@ fn apply(schema: &mut Schema, sql: &str) -> Result<Change> {
         Statement::Sql(statement, options) => match *statement {
             ast::Statement::CreateTable(table) => create_table(schema, &table, options),
             ast::Statement::CreateIndex(index) => create_index(schema, &index),
-            ast::Statement::AlterTable(alter) => match alter.operations.as_slice() {
-                [AlterTableOperation::AddColumn { if_not_exists, column_def, column_position: None, .. }] => {
-                    add_column(schema, &object(&alter.name)?, column_def, *if_not_exists)
-                }
-                _ => Err(unsupported("of ALTER TABLE, anything but ADD COLUMN")),
-            },
+            ast::Statement::AlterTable(alter) => alter_table(schema, &alter),
             ast::Statement::Drop { object_type, if_exists, names, cascade: false, .. } => {
                 match (object_type, &*names) {
                     (ObjectType::Table, [name]) => drop_table(schema, &object(name)?, if_exists),
@@ -69,26 +68,20 @@ fn apply(schema: &mut Schema, sql: &str) -> Result<Change> {
     }
 }
 
-fn unsupported(what: &str) -> Error {
-    Class::Unsupported.error(format_args!("{what} is not supported"))
-}
-
 fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOption>) -> Result<Change> {
     let name = object(&written.name)?;
-    if schema.table(&name).is_ok() {
+    let before = schema.table(&name).ok().cloned();
+    if before.is_some() && !written.or_replace {
         return match written.if_not_exists {
             true => Ok(Change::None),
             false => Err(Class::DuplicateTable.error(format_args!("table \"{name}\" already exists"))),
         };
     }
-    if let Some(query) = &written.query {
-        return Err(Class::InvalidTableDefinition.error(format_args!(
-            "table \"{name}\" needs a PRIMARY KEY, which a query does not give it: \
-             CREATE TABLE {name} (..., PRIMARY KEY (...)), then INSERT INTO {name} {query}"
-        )));
+    if written.query.is_some() {
+        return Err(unsupported("CREATE TABLE AS in a procedure"));
     }
-    if written.temporary || written.or_replace || written.like.is_some() {
-        return Err(unsupported("CREATE TABLE with TEMPORARY, OR REPLACE or LIKE"));
+    if written.temporary || written.like.is_some() {
+        return Err(unsupported("CREATE TABLE with TEMPORARY or LIKE"));
     }
     let mut options = behind;
     match &written.table_options {
@@ -96,24 +89,33 @@ fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOptio
         CreateTableOptions::With(more) => options.extend(more.iter().cloned()),
         _ => return Err(unsupported("this option of CREATE TABLE")),
     }
+    // A new id, also where it replaces a table, so that statements prepared for that one fail to find it.
+    let id = schema.next_table_id()?;
+    schema.take_table(&name);
     let mut table = TableDefinition {
-        id: schema.next_table_id()?,
+        id,
         name,
         columns: Vec::new(),
         indexes: Vec::new(),
         partition_by: None,
         evictable: true,
         checks: Vec::new(),
+        has_row_key: !has_primary_key(written),
     };
+    let mut replicated = None;
     for option in &options {
         match read_option(option)? {
             ("evictable", Value::Boolean(evictable)) => table.evictable = evictable,
+            ("replicated", Value::Boolean(value)) => replicated = Some(value),
             ("id", Value::Int(id)) => table.id = TableId(u32::try_from(id).map_err(|_| unsupported("this id"))?),
             (other, _) => return Err(Class::InvalidParameter.error(format_args!("table option \"{other}\""))),
         }
     }
     if schema.table_by_id(table.id).is_some() {
         return Err(Class::DuplicateObject.error(format_args!("table id {} is taken", table.id.0)));
+    }
+    if table.has_row_key {
+        push_row_key(&mut table, &written.columns)?;
     }
     for column in &written.columns {
         push_column(&mut table, column)?;
@@ -127,12 +129,20 @@ fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOptio
     for constraint in &written.constraints {
         read_constraint(&mut table, constraint, &mut primary, &mut others)?;
     }
-    let primary = primary.ok_or_else(|| {
-        Class::InvalidTableDefinition.error(format_args!("table \"{}\" needs a PRIMARY KEY", table.name))
-    })?;
-    if let Some(by) = &written.partition_by {
-        table.partition_by = Some(partition_column(&table, by)?);
-    }
+    let primary = primary.unwrap_or_else(row_key);
+    table.partition_by = match (&written.partition_by, replicated) {
+        (Some(_), Some(true)) => {
+            return Err(Class::InvalidTableDefinition.error("a table is replicated, or has PARTITION BY"));
+        }
+        (Some(by), _) => Some(partition_column(&table, by)?),
+        // Uniqueness of other columns is checked within a partition.
+        (None, None) => (table.has_row_key && !others.iter().any(|index| index.unique)).then_some(0),
+        (None, Some(true)) => None,
+        (None, Some(false)) if table.has_row_key => Some(0),
+        (None, Some(false)) => {
+            return Err(Class::InvalidTableDefinition.error("replicated = false needs PARTITION BY (column)"));
+        }
+    };
     for key in &primary.columns {
         if let Some(column) = table.columns.get_mut(key.column) {
             column.nullable = false;
@@ -148,14 +158,19 @@ fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOptio
     for column in &table.columns {
         validate_default(schema, column)?;
     }
-    Ok(Change::CreateTable(put(schema, table)))
+    let table = put(schema, table);
+    Ok(match before {
+        Some(before) => Change::ReplaceTable { before, table },
+        None => Change::CreateTable(table),
+    })
 }
 
 /// Name and value of an option.
 fn read_option(option: &SqlOption) -> Result<(&'static str, Value)> {
     let invalid = || Class::InvalidParameter.error(format_args!("option {option}"));
     let SqlOption::KeyValue { key, value } = option else { return Err(invalid()) };
-    let known = ["evictable", "id", "version"].into_iter().find(|known| key.value.eq_ignore_ascii_case(known));
+    let known =
+        ["evictable", "id", "replicated", "version"].into_iter().find(|known| key.value.eq_ignore_ascii_case(known));
     let ast::Expr::Value(value) = value else { return Err(invalid()) };
     let value = match &value.value {
         ast::Value::Boolean(value) => Value::Boolean(*value),
@@ -165,246 +180,12 @@ fn read_option(option: &SqlOption) -> Result<(&'static str, Value)> {
     Ok((known.ok_or_else(invalid)?, value))
 }
 
-fn push_column(table: &mut TableDefinition, written: &ColumnDef) -> Result<()> {
-    let name = fold(&written.name)?;
-    if table.columns.iter().any(|column| column.name == name) {
-        return Err(Class::DuplicateColumn.error(format_args!("column \"{name}\" specified more than once")));
-    }
-    if table.columns.len() >= COLUMNS_MAX {
-        return Err(Class::LimitExceeded.error(format_args!("a table has at most {COLUMNS_MAX} columns")));
-    }
-    let data_type = data_type(&written.data_type)?;
-    if data_type == DataType::Numeric {
-        return Err(Class::InvalidTableDefinition
-            .error(format_args!("column \"{name}\" needs a precision and a scale: DECIMAL(p, s)")));
-    }
-    let mut column = ColumnDefinition { name, data_type, nullable: true, default: None };
-    for option in &written.options {
-        match &option.option {
-            ColumnOption::Null => column.nullable = true,
-            ColumnOption::NotNull => column.nullable = false,
-            ColumnOption::Default(value) => column.default = Some(value.to_string().into()),
-            ColumnOption::Check(check) => {
-                let name = option.name.as_ref().or(check.name.as_ref()).map(fold).transpose()?;
-                push_check(table, name, Some(&column.name), &check.expr)?;
-            }
-            ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) => {}
-            other => return Err(unsupported(&format!("column option {other}"))),
-        }
-    }
-    table.columns.push(column);
-    Ok(())
-}
-
-fn push_check(
-    table: &mut TableDefinition,
-    name: Option<Box<str>>,
-    column: Option<&str>,
-    condition: &ast::Expr,
-) -> Result<()> {
-    let stem = match column {
-        Some(column) => format!("{}_{column}_check", table.name),
-        None => format!("{}_check", table.name),
-    };
-    let taken = |name: &str| table.checks.iter().any(|check| &*check.name == name);
-    let name = match name {
-        Some(name) if taken(&name) => {
-            return Err(Class::DuplicateObject.error(format_args!("constraint \"{name}\" already exists")));
-        }
-        Some(name) => name,
-        None => (0..)
-            .map(|number| if number == 0 { stem.clone() } else { format!("{stem}{number}") })
-            .find(|name| !taken(name))
-            .unwrap_or_default()
-            .into(),
-    };
-    table.checks.push(CheckDefinition { name, condition: condition.to_string().into() });
-    Ok(())
-}
-
-/// PRIMARY KEY and UNIQUE of a column.
-fn column_indexes(
-    table: &TableDefinition,
-    written: &ColumnDef,
-    primary: &mut Option<IndexDefinition>,
-    others: &mut Vec<IndexDefinition>,
-) -> Result<()> {
-    let column = fold(&written.name)?;
-    let columns = || Ok::<_, Error>(vec![IndexColumn { column: table.column(&column)?, descending: false }]);
-    for option in &written.options {
-        let name = option.name.as_ref().map(fold).transpose()?;
-        match &option.option {
-            ColumnOption::PrimaryKey(_) => set_primary(table, primary, name, None, columns()?)?,
-            ColumnOption::Unique(_) => others.push(unique(table, name, None, columns()?)?),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn read_constraint(
-    table: &mut TableDefinition,
-    written: &TableConstraint,
-    primary: &mut Option<IndexDefinition>,
-    others: &mut Vec<IndexDefinition>,
-) -> Result<()> {
-    match written {
-        TableConstraint::PrimaryKey(key) => {
-            let name = key.name.as_ref().or(key.index_name.as_ref()).map(fold).transpose()?;
-            let columns = index_columns(table, &key.columns)?;
-            set_primary(table, primary, name, using(key.index_type.as_ref(), &key.index_options)?, columns)
-        }
-        TableConstraint::Unique(key) => {
-            let name = key.name.as_ref().or(key.index_name.as_ref()).map(fold).transpose()?;
-            let columns = index_columns(table, &key.columns)?;
-            others.push(unique(table, name, using(key.index_type.as_ref(), &key.index_options)?, columns)?);
-            Ok(())
-        }
-        TableConstraint::Check(check) => {
-            let name = check.name.as_ref().map(fold).transpose()?;
-            push_check(table, name, None, &check.expr)
-        }
-        other => Err(unsupported(&other.to_string())),
-    }
-}
-
-/// The index kind of a key, written before or behind its columns: `PRIMARY KEY (a, b) USING BTREE`.
-fn using<'a>(before: Option<&'a IndexType>, behind: &'a [IndexOption]) -> Result<Option<&'a IndexType>> {
-    match (before, behind) {
-        (kind, []) => Ok(kind),
-        (None, [IndexOption::Using(kind)]) => Ok(Some(kind)),
-        _ => Err(unsupported("this option of a key")),
-    }
-}
-
-/// Sets the primary key. By default it is a hash index if it has one column, and an ordered index if it has several,
-/// because queries often give only the first ones.
-fn set_primary(
-    table: &TableDefinition,
-    primary: &mut Option<IndexDefinition>,
-    name: Option<Box<str>>,
-    kind: Option<&IndexType>,
-    columns: Vec<IndexColumn>,
-) -> Result<()> {
-    if primary.is_some() {
-        let message = format!("multiple primary keys for table \"{}\"", table.name);
-        return Err(Class::InvalidTableDefinition.error(message));
-    }
-    let usual = if columns.len() == 1 { IndexKind::Hash } else { IndexKind::Ordered };
-    let name = name.unwrap_or_else(|| format!("{}_pkey", table.name).into());
-    *primary =
-        Some(IndexDefinition { id: IndexId::PRIMARY, name, kind: index_kind(kind, usual)?, unique: true, columns });
-    Ok(())
-}
-
-fn unique(
-    table: &TableDefinition,
-    name: Option<Box<str>>,
-    kind: Option<&IndexType>,
-    columns: Vec<IndexColumn>,
-) -> Result<IndexDefinition> {
-    let name = name.unwrap_or_else(|| index_name(table, &columns, "key"));
-    // `push_index` sets the id.
-    Ok(IndexDefinition {
-        id: IndexId::PRIMARY,
-        name,
-        kind: index_kind(kind, IndexKind::Ordered)?,
-        unique: true,
-        columns,
-    })
-}
-
-/// Default name of an index, as in PostgreSQL: table_column_key.
-fn index_name(table: &TableDefinition, columns: &[IndexColumn], suffix: &str) -> Box<str> {
-    let columns = columns.iter().filter_map(|key| table.columns.get(key.column)).map(|column| &*column.name);
-    let parts: Vec<&str> = [&*table.name].into_iter().chain(columns).chain([suffix]).collect();
-    parts.join("_").into()
-}
-
-fn index_kind(written: Option<&IndexType>, usual: IndexKind) -> Result<IndexKind> {
-    match written {
-        None => Ok(usual),
-        Some(IndexType::Hash) => Ok(IndexKind::Hash),
-        Some(IndexType::BTree) => Ok(IndexKind::Ordered),
-        Some(other) => Err(unsupported(&format!("an index USING {other}"))),
-    }
-}
-
-fn index_columns(table: &TableDefinition, written: &[ast::IndexColumn]) -> Result<Vec<IndexColumn>> {
-    let mut columns: Vec<IndexColumn> = Vec::with_capacity(written.len());
-    for key in written {
-        let ast::Expr::Identifier(name) = &key.column.expr else {
-            return Err(unsupported("an index on an expression"));
-        };
-        let column = table.column(&fold(name)?)?;
-        let descending = key.column.options.asc == Some(false);
-        if key.operator_class.is_some() || key.column.options.nulls_first.is_some_and(|first| first != descending) {
-            return Err(unsupported("this order of an index"));
-        }
-        if columns.iter().any(|known| known.column == column) {
-            return Err(Class::DuplicateColumn.error(format_args!("column {name} is twice in an index")));
-        }
-        columns.push(IndexColumn { column, descending });
-    }
-    Ok(columns)
-}
-
-fn partition_column(table: &TableDefinition, written: &ast::Expr) -> Result<usize> {
-    match written {
-        ast::Expr::Nested(inner) => partition_column(table, inner),
-        ast::Expr::Identifier(name) => table.column(&fold(name)?),
-        _ => Err(unsupported("PARTITION BY more than a column")),
-    }
-}
-
-/// Rejects INTERVAL and JSONB keys: values that compare equal, such as one month and 30 days, or 1.0 and 1.00, would
-/// have different keys.
-fn check_key(column: &ColumnDefinition) -> Result<()> {
-    match column.data_type {
-        of @ (DataType::Interval | DataType::Jsonb) => {
-            Err(unsupported(&format!("column \"{}\" of type {of} as a key", column.name)))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Checks an index, sets its id, and adds it to the table.
-fn push_index(schema: &Schema, table: &mut TableDefinition, mut index: IndexDefinition) -> Result<IndexId> {
-    let keys = index.columns.iter().filter_map(|key| table.columns.get(key.column));
-    keys.chain(table.partition_by.and_then(|by| table.columns.get(by))).try_for_each(check_key)?;
-    if table.indexes.len() >= INDEXES_MAX {
-        return Err(Class::LimitExceeded.error(format_args!("a table has at most {INDEXES_MAX} indexes")));
-    }
-    if index.id == IndexId::PRIMARY {
-        index.id = table.next_index_id();
-    }
-    let taken = table.indexes.iter().any(|known| known.name == index.name || known.id == index.id);
-    if taken || schema.index(&index.name).is_some() || schema.table(&index.name).is_ok() {
-        return Err(Class::DuplicateTable.error(format_args!("relation \"{}\" already exists", index.name)));
-    }
-    // Uniqueness is checked within a partition; rows with equal keys could be in different partitions.
-    if let Some(by) = table.partition_by
-        && index.unique
-        && !index.columns.iter().any(|key| key.column == by)
-    {
-        return Err(Class::InvalidTableDefinition.error(format_args!(
-            "unique index \"{}\" must include the partition column \"{}\"",
-            index.name,
-            table.columns.get(by).map_or("", |column| &column.name)
-        )));
-    }
-    let id = index.id;
-    table.indexes.push(index);
-    table.indexes.sort_by_key(|index| index.id);
-    Ok(id)
-}
-
 fn create_index(schema: &mut Schema, written: &CreateIndex) -> Result<Change> {
     let mut table = (**schema.table(&object(&written.table_name)?)?).clone();
     let columns = index_columns(&table, &written.columns)?;
     let name = match &written.name {
         Some(name) => object(name)?,
-        None => index_name(&table, &columns, "idx"),
+        None => index_name(schema, &table, &columns, "idx"),
     };
     if written.if_not_exists && schema.index(&name).is_some() {
         return Ok(Change::None);
@@ -427,44 +208,6 @@ fn create_index(schema: &mut Schema, written: &CreateIndex) -> Result<Change> {
     Ok(Change::CreateIndex { table, index })
 }
 
-/// Puts a table into the schema, replacing the table of the same name.
-fn put(schema: &mut Schema, table: TableDefinition) -> Arc<TableDefinition> {
-    let table = Arc::new(table);
-    schema.put_table(Arc::clone(&table));
-    table
-}
-
-fn add_column(schema: &mut Schema, name: &str, written: &ColumnDef, if_not_exists: bool) -> Result<Change> {
-    let mut table = (**schema.table(name)?).clone();
-    if if_not_exists && table.column(&fold(&written.name)?).is_ok() {
-        return Ok(Change::None);
-    }
-    if written.options.iter().any(|o| matches!(o.option, ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_))) {
-        return Err(unsupported("adding a column with an index"));
-    }
-    let checks = table.checks.len();
-    push_column(&mut table, written)?;
-    for check in table.checks.iter().skip(checks) {
-        validate_check(schema, &table, check)?;
-    }
-    let fill = match table.columns.last() {
-        Some(column) => validate_default(schema, column)?,
-        None => Some(Value::Null),
-    };
-    let column = table.columns.last().ok_or_else(|| Error::internal("a table without columns"))?;
-    // All existing rows get one value, which is not logged.
-    let fill = fill.ok_or_else(|| unsupported("adding a column with a default that is not a constant"))?;
-    if fill.is_null() && !column.nullable {
-        let message = format!("column \"{}\" of table \"{name}\" is NOT NULL and needs a default", column.name);
-        return Err(Class::NotNullViolation.error(message));
-    }
-    if table.checks.len() > checks {
-        return Err(unsupported("adding a column with a CHECK"));
-    }
-    let table = put(schema, table);
-    Ok(Change::AddColumn { table, fill })
-}
-
 fn truncate_table(schema: &mut Schema, written: &Truncate) -> Result<Change> {
     let Truncate { table_names, partitions: None, on_cluster: None, if_exists, .. } = written else {
         return Err(unsupported("TRUNCATE of partitions"));
@@ -480,7 +223,7 @@ fn truncate_table(schema: &mut Schema, written: &Truncate) -> Result<Change> {
     };
     // Under a new id, so that statements prepared for the old table fail to find it.
     let table = put(schema, TableDefinition { id: schema.next_table_id()?, ..TableDefinition::clone(&before) });
-    Ok(Change::TruncateTable { before, table })
+    Ok(Change::ReplaceTable { before, table })
 }
 
 fn drop_table(schema: &mut Schema, name: &str, if_exists: bool) -> Result<Change> {
@@ -507,53 +250,6 @@ fn drop_index(schema: &mut Schema, name: &str, if_exists: bool) -> Result<Change
     table.indexes.retain(|known| known.id != index);
     let table = put(schema, table);
     Ok(Change::DropIndex { table, index })
-}
-
-/// Checks that the condition depends on the row only.
-fn validate_check(schema: &Schema, table: &TableDefinition, check: &CheckDefinition) -> Result<()> {
-    let condition = bind_check(schema, &Arc::new(table.clone()), &check.condition)?;
-    if condition.is_volatile() {
-        return Err(
-            Class::InvalidTableDefinition.error(format_args!("CHECK \"{}\" is not of the row alone", check.name))
-        );
-    }
-    Ok(())
-}
-
-/// The bound condition of a CHECK, over slot 0.
-pub fn bind_check(schema: &Schema, table: &Arc<TableDefinition>, condition: &str) -> Result<crate::Expr> {
-    let mut binder = Binder::new(schema, &[]);
-    binder.add_table(table.name.clone(), table.clone())?;
-    let bound = binder.condition(&crate::parse_expression(condition)?, "CHECK")?;
-    if !binder.into_parameters().is_empty() {
-        return Err(Class::InvalidTableDefinition.error("a CHECK has no parameters"));
-    }
-    Ok(bound)
-}
-
-/// The bound default of a column; NULL if it has none.
-pub fn bind_default(schema: &Schema, column: &ColumnDefinition) -> Result<crate::Expr> {
-    let Some(default) = &column.default else { return Ok(crate::Expr::Literal(Value::Null)) };
-    let mut binder = Binder::new(schema, &[]);
-    let typed = binder.expression(&crate::parse_expression(default)?)?;
-    let bound = binder.assigned(typed, column.data_type, &column.name)?;
-    if !binder.into_parameters().is_empty() {
-        return Err(Class::InvalidTableDefinition.error("a default has no parameters"));
-    }
-    Ok(bound)
-}
-
-/// Checks a default; returns its value if it is constant.
-fn validate_default(schema: &Schema, column: &ColumnDefinition) -> Result<Option<Value>> {
-    let bound = bind_default(schema, column)?;
-    let mut constant = true;
-    bound.walk(&mut |part| constant &= !matches!(part, crate::Expr::Call(..)));
-    if !constant {
-        return Ok(None);
-    }
-    let environment = Environment::outside();
-    let value = bound.evaluate(&Frame::new(&[], &environment))?;
-    Ok(Some(assign(value.get(), column.data_type)?.to_value()))
 }
 
 fn create_procedure(schema: &mut Schema, written: &CreateProcedure) -> Result<Change> {

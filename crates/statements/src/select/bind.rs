@@ -223,7 +223,7 @@ fn push_columns(binder: &Binder<'_>, outputs: &mut Outputs, of: Option<&str>) ->
             continue;
         }
         found = true;
-        for (column, definition) in known.table.columns.iter().enumerate() {
+        for (column, definition) in known.table.listed_columns() {
             let typed = Typed::new(Expr::Column { slot, column }, definition.data_type);
             outputs.push(definition.name.clone(), typed);
         }

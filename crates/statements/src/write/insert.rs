@@ -376,7 +376,7 @@ impl HeapSize for UniqueIndex {
 /// Positions of the target columns, in the order of the statement.
 fn targets(table: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>> {
     if insert.columns.is_empty() {
-        return Ok((0..table.columns.len()).collect());
+        return Ok(table.listed_columns().map(|(position, _)| position).collect());
     }
     let mut targets = Vec::with_capacity(insert.columns.len());
     for name in &insert.columns {

@@ -378,14 +378,18 @@ impl Partition {
 
     /// An error if the change is of a table into which rows are being loaded, or that has a build in progress.
     pub fn check_definable(&self, change: &Change) -> Result<()> {
-        let (Change::DropTable(table)
-        | Change::TruncateTable { before: table, .. }
-        | Change::CreateIndex { table, .. }
-        | Change::DropIndex { table, .. }
-        | Change::AddColumn { table, .. }) = change
-        else {
-            return Ok(());
-        };
+        match change {
+            Change::DropTable(table)
+            | Change::ReplaceTable { before: table, .. }
+            | Change::CreateIndex { table, .. }
+            | Change::DropIndex { table, .. }
+            | Change::AddColumn { table, .. } => self.check_changeable(table),
+            Change::Redefine(tables) => tables.iter().try_for_each(|table| self.check_changeable(table)),
+            Change::None | Change::CreateTable(_) | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
+        }
+    }
+
+    fn check_changeable(&self, table: &TableDefinition) -> Result<()> {
         let held = self.table(table.id)?;
         if held.is_loading() {
             let message = format!("rows are being loaded into table \"{}\"; try again when they are", table.name);
@@ -469,7 +473,7 @@ impl Partition {
                 }
                 Ok(())
             }
-            Change::TruncateTable { before, table } => {
+            Change::ReplaceTable { before, table } => {
                 self.define(&Change::DropTable(Arc::clone(before)))?;
                 self.create_table(table)
             }
@@ -490,6 +494,13 @@ impl Partition {
                 let (table_here, blocks) = partition.with_blocks(table.id)?;
                 table_here.change_columns_unless(Arc::clone(table), fill, blocks, stopped)
             }),
+            Change::Redefine(tables) => {
+                for table in tables {
+                    let (table_here, blocks) = self.with_blocks(table.id)?;
+                    table_here.redefine(Arc::clone(table), blocks, stopped)?;
+                }
+                Ok(())
+            }
             Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
         }
     }
@@ -505,6 +516,10 @@ impl Partition {
             Change::CreateIndex { table, index } => {
                 let table = definition(table)?;
                 self.define(&Change::DropIndex { table, index: *index })
+            }
+            Change::Redefine(tables) => {
+                let before = tables.iter().map(definition).collect::<Result<_>>()?;
+                self.define(&Change::Redefine(before))
             }
             Change::AddColumn { table, .. } => {
                 // Not at the price of others, which might be of this table.

@@ -37,6 +37,9 @@ pub struct TableDefinition {
     pub evictable: bool,
     /// CHECK conditions.
     pub checks: Vec<CheckDefinition>,
+    /// Whether its first column is a key that the engine gives to each row, because the table was created without one.
+    /// That column is in no list of columns, and neither is its index among indexes; expressions can name it.
+    pub has_row_key: bool,
 }
 
 /// A column.
@@ -100,6 +103,28 @@ impl TableDefinition {
         self.columns.iter().position(|column| &*column.name == name).ok_or_else(|| {
             Class::UndefinedColumn.error(format_args!("column \"{name}\" of table \"{}\" does not exist", self.name))
         })
+    }
+
+    /// Columns that users have given it, with their positions.
+    pub fn listed_columns(&self) -> impl Iterator<Item = (usize, &ColumnDefinition)> {
+        self.columns.iter().enumerate().skip(usize::from(self.has_row_key))
+    }
+
+    /// Indexes that users have given it.
+    pub fn listed_indexes(&self) -> impl Iterator<Item = &IndexDefinition> {
+        self.indexes.iter().skip(usize::from(self.has_row_key))
+    }
+
+    /// The position of a column that users have given it, for a definition, which may name no other.
+    pub fn listed_column(&self, name: &str) -> Result<usize> {
+        match self.column(name)? {
+            0 if self.has_row_key => Err(Class::InvalidTableDefinition.error(format_args!(
+                "column \"{name}\" of table \"{}\" is the key that rows have because the table has none: no definition can \
+                 name it",
+                self.name
+            ))),
+            position => Ok(position),
+        }
     }
 
     /// The statements that create it and its indexes; ids are included only if they differ from the default.

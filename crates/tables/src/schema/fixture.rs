@@ -19,6 +19,7 @@ pub fn table(columns: &[(&str, DataType, bool)], primary: IndexKind, key: &[&str
         indexes: Vec::new(),
         partition_by: None,
         evictable: true,
+        has_row_key: false,
         checks: Vec::new(),
     };
     with_index(table, primary, true, key).0

@@ -45,8 +45,8 @@ pub enum Change {
     CreateTable(Arc<TableDefinition>),
     /// A table was dropped.
     DropTable(Arc<TableDefinition>),
-    /// A table was dropped and replaced by an empty one with the same definition.
-    TruncateTable {
+    /// A table was dropped and replaced by an empty one of the same name, with the same definition or another.
+    ReplaceTable {
         /// The dropped table.
         before: Arc<TableDefinition>,
         /// Its replacement.
@@ -73,6 +73,9 @@ pub enum Change {
         /// Value of the column in existing rows.
         fill: Value,
     },
+    /// Tables have other names, or other names of columns, indexes or checks, other defaults, fewer checks, or columns
+    /// that no index holds and that are NOT NULL now, or no longer; their rows stay as they are.
+    Redefine(Vec<Arc<TableDefinition>>),
     /// A procedure is new or has a new version.
     CreateProcedure(Arc<ProcedureDefinition>),
     /// A procedure was dropped.
@@ -109,10 +112,11 @@ impl Schema {
         self.procedures.values()
     }
 
-    /// The index with this name, and its table.
+    /// The index with this name, and its table; no name leads to the index of a
+    /// [row key](TableDefinition::has_row_key).
     pub fn index(&self, name: &str) -> Option<(&Arc<TableDefinition>, &IndexDefinition)> {
         self.tables.values().find_map(|table| {
-            let index = table.indexes.iter().find(|index| &*index.name == name)?;
+            let index = table.listed_indexes().find(|index| &*index.name == name)?;
             Some((table, index))
         })
     }

@@ -36,8 +36,10 @@ fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::
     out.write_str("CREATE TABLE ")?;
     write_identifier(out, &table.name)?;
     out.write_str(" (\n")?;
-    for column in &table.columns {
-        out.write_str("    ")?;
+    let mut separator = "";
+    for (_, column) in table.listed_columns() {
+        write!(out, "{separator}    ")?;
+        separator = ",\n";
         write_identifier(out, &column.name)?;
         write!(out, " {}", column.data_type)?;
         if !column.nullable {
@@ -46,11 +48,10 @@ fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::
         if let Some(default) = &column.default {
             write!(out, " DEFAULT {default}")?;
         }
-        out.write_str(",\n")?;
     }
     let mut indexes = table.indexes.iter();
-    if let Some(primary) = indexes.next() {
-        out.write_str("    CONSTRAINT ")?;
+    if let Some(primary) = indexes.next().filter(|_| !table.has_row_key) {
+        out.write_str(",\n    CONSTRAINT ")?;
         write_identifier(out, &primary.name)?;
         out.write_str(" PRIMARY KEY ")?;
         write_columns(out, table, primary)?;
@@ -62,16 +63,20 @@ fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::
         write!(out, " CHECK ({})", check.condition)?;
     }
     out.write_str("\n)")?;
-    if let Some(column) = table.partition_by.and_then(|column| table.columns.get(column)) {
+    let by_row_key = table.has_row_key && table.partition_by == Some(0);
+    if let Some(column) = table.partition_by.and_then(|column| table.columns.get(column)).filter(|_| !by_row_key) {
         out.write_str(" PARTITION BY (")?;
         write_identifier(out, &column.name)?;
         out.write_char(')')?;
     }
-    match (table.evictable, say_id) {
-        (true, false) => {}
-        (false, false) => out.write_str(" WITH (evictable = false)")?,
-        (true, true) => write!(out, " WITH (id = {})", table.id.0)?,
-        (false, true) => write!(out, " WITH (evictable = false, id = {})", table.id.0)?,
+    let options = [
+        (!table.evictable).then(|| "evictable = false".to_owned()),
+        (table.has_row_key && table.partition_by.is_none()).then(|| "replicated = true".to_owned()),
+        say_id.then(|| format!("id = {}", table.id.0)),
+    ];
+    let options: Vec<String> = options.into_iter().flatten().collect();
+    if !options.is_empty() {
+        write!(out, " WITH ({})", options.join(", "))?;
     }
     out.write_str(";\n")?;
     let mut taken = vec![0];

@@ -156,13 +156,16 @@ const COMMANDS: &[&str] = &[
     ".tables",
     ".timer",
     "\\?",
+    "\\copy",
     "\\d",
     "\\df",
     "\\di",
     "\\dn",
     "\\dt",
+    "\\du",
     "\\dv",
     "\\e",
+    "\\echo",
     "\\i",
     "\\ir",
     "\\l",
@@ -195,8 +198,8 @@ impl Words {
         let rows = session.row_schema();
         for table in rows.tables() {
             self.names.push(table.name.to_string());
-            self.names.extend(table.columns.iter().map(|column| column.name.to_string()));
-            self.names.extend(table.indexes.iter().map(|index| index.name.to_string()));
+            self.names.extend(table.listed_columns().map(|(_, column)| column.name.to_string()));
+            self.names.extend(table.listed_indexes().map(|index| index.name.to_string()));
         }
         self.names.extend(rows.procedures().map(|procedure| procedure.name.to_string()));
         self.names.sort();

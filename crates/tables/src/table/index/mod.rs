@@ -113,6 +113,11 @@ impl Index {
         };
     }
 
+    /// Gives it another name.
+    pub fn rename(&mut self, name: &str) {
+        self.definition.name = name.into();
+    }
+
     /// Definition of the index.
     pub fn definition(&self) -> &IndexDefinition {
         &self.definition

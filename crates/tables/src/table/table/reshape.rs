@@ -76,6 +76,64 @@ impl Table {
         self.definition = definition;
     }
 
+    /// Takes a definition with the same columns and indexes, of other names; columns that no index holds may become
+    /// NOT NULL, for which all rows are read, or nullable. Images of rows are the same then.
+    ///
+    /// # Errors
+    /// If a row has NULL where the definition has none, or cannot be read, and that of `stopped`, which is called every
+    /// now and then.
+    pub fn redefine(
+        &mut self,
+        definition: Arc<TableDefinition>,
+        blocks: Option<&dyn Blocks>,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let columns = self.definition.columns.iter().zip(&definition.columns).enumerate();
+        let filled = columns.filter(|(_, (before, after))| before.nullable && !after.nullable);
+        let filled: Vec<usize> = filled.map(|(column, _)| column).collect();
+        if !filled.is_empty() {
+            self.check_filled(&filled, blocks, stopped)?;
+        }
+        // It names columns in messages.
+        self.layout = Layout::new(&definition)?;
+        self.indexes.iter_mut().for_each(|index| index.set_layout(&self.layout));
+        for index in &mut self.indexes {
+            if let Some(named) = definition.index(index.definition().id) {
+                index.rename(&named.name);
+            }
+        }
+        self.definition = definition;
+        Ok(())
+    }
+
+    /// An error if a row has NULL in one of these columns.
+    fn check_filled(
+        &self,
+        columns: &[usize],
+        blocks: Option<&dyn Blocks>,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut check = |_, row: Row<'_>| match columns.iter().find(|column| row.is_null(**column)) {
+            None => Ok(()),
+            Some(column) => {
+                let name = self.definition.columns.get(*column).map_or("", |column| &*column.name);
+                let message = format!("column \"{name}\" of table \"{}\" contains NULL", self.definition.name);
+                Err(Class::NotNullViolation.error(message))
+            }
+        };
+        let mut evicted = PutOff::default();
+        for (number, id) in self.ids.iter().enumerate() {
+            if number % LOOK_EVERY_ROWS == 0 {
+                stopped()?;
+            }
+            match self.block_place(id) {
+                Some(_) => evicted.add(id, self.id_bound()),
+                None => check(id, self.row_unread(id)?)?,
+            }
+        }
+        self.each_put_off(&mut evicted, blocks, stopped, &mut check).map(drop)
+    }
+
     /// Gives all rows the columns of this definition: additional ones with this value, or fewer. Evicted rows get them
     /// when they come back.
     ///
