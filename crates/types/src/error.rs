@@ -200,8 +200,10 @@ classes! {
     Cardinality "21000",
     /// A row that is larger than a row may be, or more columns, arguments or rows than allowed.
     LimitExceeded "54000",
-    /// A failed transaction takes nothing but ROLLBACK.
+    /// A failed transaction takes nothing but ROLLBACK, also to a savepoint.
     FailedTransaction "25P02",
+    /// No such savepoint.
+    InvalidSavepoint "3B001",
     /// Not while a transaction is open.
     ActiveTransaction "25001",
     /// Not outside of a transaction.

@@ -2,8 +2,8 @@
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
-    Delete, FromTable, Insert, ObjectName, ObjectType, Query, SetExpr, Statement as Ast, TableFactor, TableObject,
-    TableWithJoins,
+    AlterTableOperation, Delete, FromTable, Insert, ObjectName, ObjectType, Query, RenameTableNameKind, SetExpr,
+    Statement as Ast, TableFactor, TableObject, TableWithJoins,
 };
 use thermocline_pushdown::user_err;
 use thermocline_syntax::Statement as Sql;
@@ -77,6 +77,7 @@ impl Names<'_> {
     fn ast(&self, ast: &Ast) -> Result<Dispatch> {
         Ok(match ast {
             Ast::StartTransaction { .. } | Ast::Commit { .. } | Ast::Rollback { .. } => Dispatch::Rows,
+            Ast::Savepoint { .. } | Ast::ReleaseSavepoint { .. } => Dispatch::Rows,
             Ast::CreateProcedure { .. } | Ast::DropProcedure { .. } | Ast::Call(_) => Dispatch::Rows,
             Ast::CreateTable(table) => {
                 if let Some(name) = simple(&table.name).filter(|name| (self.has_relation)(name)) {
@@ -112,7 +113,18 @@ impl Names<'_> {
             {
                 read_only(name)?
             }
-            Ast::AlterTable(alter) if !self.is_analytic(&alter.name) => Dispatch::Rows,
+            Ast::AlterTable(alter) if !self.is_analytic(&alter.name) => {
+                for operation in &alter.operations {
+                    if let AlterTableOperation::RenameTable {
+                        table_name: RenameTableNameKind::To(to) | RenameTableNameKind::As(to),
+                    } = operation
+                        && self.is_relation(to)
+                    {
+                        return user_err!(DuplicateTable, "{to} is an external table or a view already");
+                    }
+                }
+                Dispatch::Rows
+            }
             Ast::Drop { object_type: ObjectType::Table, names, .. } => {
                 if names.iter().any(|name| self.is_row_table(name)) { Dispatch::Rows } else { Dispatch::Analytic }
             }

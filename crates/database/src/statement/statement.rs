@@ -183,7 +183,7 @@ impl Statement {
         }
     }
 
-    /// Whether it is COMMIT or ROLLBACK.
+    /// Whether it is COMMIT or ROLLBACK, also to a savepoint.
     pub(crate) fn ends_transaction(&self) -> bool {
         matches!(self.ast(), Some(Ast::Commit { .. } | Ast::Rollback { .. }))
     }

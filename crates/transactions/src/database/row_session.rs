@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use sqlparser::ast;
 use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_procedures::Definitions;
-use thermocline_statements::{CallArguments, StatementCache, StatementResult, charge_statement, object};
+use thermocline_statements::{CallArguments, StatementCache, StatementResult, charge_statement, fold, object};
 use thermocline_syntax::Statement;
 use thermocline_tables::partition::reader::{ReadRequest, read_all};
 use thermocline_tables::partition::{Member, Participants};
@@ -22,12 +22,14 @@ use super::source::Source;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::work::{Work, read};
-use crate::engine::{Client, Interactive, Program};
+use crate::engine::{Client, Interactive, Mark, Program};
 
 /// Bytes of a text that is kept without a charge.
 const SHORT_BYTES: usize = 100;
 /// Bytes of parameters that are not asked for before they are in a queue.
 const SMALL_BYTES: usize = 64 << 10;
+/// Savepoints of a transaction at most.
+const SAVEPOINTS_MAX: usize = 10_000;
 /// Maximum attempts at a statement, which is prepared again if the schema has changed.
 const ATTEMPTS_MAX: usize = 16;
 
@@ -41,7 +43,8 @@ const ATTEMPTS_MAX: usize = 16;
 ///           BEGIN            statement
 ///   Idle ----------> Begun -------------> Open -- COMMIT, ROLLBACK --> Idle
 ///    ^                 |  |                |
-///    +-- COMMIT, ... --+  +--- an error ---+--> 25P02 until COMMIT or ROLLBACK, which both roll back
+///    +-- COMMIT, ... --+  +--- an error ---+--> 25P02 until COMMIT or ROLLBACK, which both roll back, or
+///                                               ROLLBACK TO a savepoint, from which it goes on
 /// ```
 pub struct RowSession {
     /// Time limit of a statement, including waiting; `None` for no limit.
@@ -57,6 +60,10 @@ pub struct RowSession {
     /// Commands by text, for the newest version.
     commands: StatementCache<Arc<Command>>,
     transaction: State,
+    /// Its savepoints, the oldest first; one of a transaction that had no partitions yet is the beginning.
+    savepoints: Vec<(Box<str>, Mark)>,
+    /// Whether a statement has failed since the last savepoint, and the transaction goes on from one or not at all.
+    has_error: bool,
     /// Whether queries run here however many rows they read.
     unbounded: bool,
 }
@@ -75,6 +82,9 @@ enum Command {
     Begin,
     Commit,
     Rollback,
+    Savepoint(Box<str>),
+    Release(Box<str>),
+    RollbackTo(Box<str>),
     Define,
     /// The statement and, for queries, a variant with a row limit for use outside transactions.
     Statement(Arc<Work>, Option<Arc<Work>>),
@@ -100,6 +110,8 @@ impl RowSession {
             client,
             commands: StatementCache::default(),
             transaction: State::Idle,
+            savepoints: Vec::new(),
+            has_error: false,
             unbounded: false,
         }
     }
@@ -158,13 +170,94 @@ impl RowSession {
         !matches!(self.transaction, State::Idle)
     }
 
-    /// Whether a failed transaction is open, which accepts only `ROLLBACK`, and `COMMIT`, which rolls it back as well.
+    /// Whether a failed transaction is open, which accepts only `ROLLBACK`, `ROLLBACK TO` a savepoint, and `COMMIT`, which
+    /// rolls it back as well.
     pub fn has_failed(&self) -> bool {
+        self.has_error || self.has_ended()
+    }
+
+    /// Whether its transaction has failed for good.
+    fn has_ended(&self) -> bool {
         match &self.transaction {
             State::Open(transaction) => transaction.has_failed(),
             State::Failed => true,
             State::Begun(_) | State::Idle => false,
         }
+    }
+
+    /// Takes the transaction, with which the savepoints go.
+    fn take(&mut self) -> State {
+        self.savepoints.clear();
+        if std::mem::take(&mut self.has_error) {
+            // Undone when it is dropped.
+            self.transaction = State::Failed;
+        }
+        std::mem::replace(&mut self.transaction, State::Idle)
+    }
+
+    /// Notes an error of a statement in a transaction that has savepoints.
+    fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
+        if result.is_err() && !self.savepoints.is_empty() {
+            self.has_error = true;
+        }
+        result
+    }
+
+    fn savepoint(&mut self, name: &str) -> Result<()> {
+        if self.has_failed() {
+            return Err(Error::failed_transaction());
+        }
+        if self.savepoints.len() >= SAVEPOINTS_MAX {
+            self.fail();
+            return Err(Class::LimitExceeded.error(format_args!("more than {SAVEPOINTS_MAX} savepoints")));
+        }
+        let mark = match &mut self.transaction {
+            State::Open(transaction) => {
+                transaction.set_restorable(true);
+                transaction.mark()?
+            }
+            State::Begun(_) => Mark::default(),
+            State::Failed | State::Idle => return Err(no_transaction()),
+        };
+        self.savepoints.push((name.into(), mark));
+        Ok(())
+    }
+
+    /// The place of the newest savepoint of this name.
+    fn find_savepoint(&mut self, name: &str) -> Result<usize> {
+        if !self.in_transaction() {
+            return Err(no_transaction());
+        }
+        if self.has_ended() {
+            return Err(Error::failed_transaction());
+        }
+        let found = self.savepoints.iter().rposition(|(known, _)| **known == *name);
+        found.ok_or_else(|| {
+            self.fail();
+            Class::InvalidSavepoint.error(format_args!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    fn release(&mut self, name: &str) -> Result<()> {
+        if self.has_error {
+            return Err(Error::failed_transaction());
+        }
+        let place = self.find_savepoint(name)?;
+        self.savepoints.truncate(place);
+        if let (State::Open(transaction), true) = (&mut self.transaction, self.savepoints.is_empty()) {
+            transaction.set_restorable(false);
+        }
+        Ok(())
+    }
+
+    fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let place = self.find_savepoint(name)?;
+        self.savepoints.truncate(place + 1);
+        if let (State::Open(transaction), Some((_, mark))) = (&mut self.transaction, self.savepoints.last()) {
+            transaction.restore(mark)?;
+        }
+        self.has_error = false;
+        Ok(())
     }
 
     /// Begins to read tables, all as of one moment and, inside a transaction, including its changes. Returns, for each
@@ -180,8 +273,8 @@ impl RowSession {
         mut requests: Vec<ReadRequest>,
         interrupt: &Arc<Interrupt>,
     ) -> Result<Vec<Vec<TableReader>>> {
-        match self.open(&Participants::All, interrupt)? {
-            None => self.shared.read_tables(requests, interrupt),
+        let read = match self.open(&Participants::All, interrupt)? {
+            None => return self.shared.read_tables(requests, interrupt),
             Some(transaction) => transaction.visit_all(Some(interrupt), |members| {
                 requests
                     .iter_mut()
@@ -191,7 +284,8 @@ impl RowSession {
                     })
                     .collect()
             }),
-        }
+        };
+        self.noted(read)
     }
 
     /// Begins to load rows into a table: values of these columns, in this order; other columns get their defaults. The
@@ -268,7 +362,13 @@ impl RowSession {
             Command::Statement(..) | Command::Call(..) => return Ok(command),
             Command::Begin | Command::Commit | Command::Rollback if sql.len() < SHORT_BYTES => SHORT_BYTES,
             // Definitions run once and have long texts.
-            Command::Begin | Command::Commit | Command::Rollback | Command::Define => return Ok(command),
+            Command::Begin
+            | Command::Commit
+            | Command::Rollback
+            | Command::Savepoint(_)
+            | Command::Release(_)
+            | Command::RollbackTo(_)
+            | Command::Define => return Ok(command),
         };
         self.commands.keep(sql.as_bytes(), Arc::clone(&command), bytes, Some(self.shared.budget()));
         Ok(command)
@@ -297,6 +397,9 @@ impl RowSession {
                 ast::Statement::StartTransaction { .. } => Command::Begin,
                 ast::Statement::Commit { chain: false, .. } => Command::Commit,
                 ast::Statement::Rollback { chain: false, savepoint: None } => Command::Rollback,
+                ast::Statement::Rollback { chain: false, savepoint: Some(name) } => Command::RollbackTo(fold(name)?),
+                ast::Statement::Savepoint { name } => Command::Savepoint(fold(name)?),
+                ast::Statement::ReleaseSavepoint { name } => Command::Release(fold(name)?),
                 _ => self.statement(definitions, source.text, (&statement, charge), room)?,
             },
             Statement::Explain(_) => self.statement(definitions, source.text, (&statement, charge), room)?,
@@ -325,7 +428,7 @@ impl RowSession {
                 self.transaction = State::Begun(self.whole.clone());
                 Ok(StatementResult::default())
             }
-            Command::Commit => match std::mem::replace(&mut self.transaction, State::Idle) {
+            Command::Commit => match self.take() {
                 State::Idle => Err(no_transaction()),
                 State::Begun(_) => Ok(StatementResult::default()),
                 State::Open(transaction) if !transaction.has_failed() => {
@@ -335,7 +438,10 @@ impl RowSession {
                     Err(Class::FailedTransaction.error("the transaction had failed; COMMIT has rolled it back"))
                 }
             },
-            Command::Rollback => match std::mem::replace(&mut self.transaction, State::Idle) {
+            Command::Savepoint(name) => self.savepoint(name).map(|()| StatementResult::default()),
+            Command::Release(name) => self.release(name).map(|()| StatementResult::default()),
+            Command::RollbackTo(name) => self.rollback_to(name).map(|()| StatementResult::default()),
+            Command::Rollback => match self.take() {
                 State::Idle => Err(no_transaction()),
                 State::Begun(_) | State::Failed => Ok(StatementResult::default()),
                 State::Open(transaction) => {
@@ -408,7 +514,10 @@ impl RowSession {
         match self.open(&participants, interrupt)? {
             // A definition came while it waited for its partitions. Nothing has run in it yet.
             Some(_) if begins && work.is_outdated() => Err(Error::Retry("the schema has changed".into())),
-            Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
+            Some(transaction) => {
+                let ran = transaction.run(work, arguments, Some(interrupt));
+                self.noted(ran)
+            }
             None => {
                 // The queue charges for a copy of the arguments.
                 let bytes: usize = arguments.iter().map(Value::heap_bytes).sum();
@@ -427,12 +536,17 @@ impl RowSession {
         participants: &Participants,
         interrupt: &Arc<Interrupt>,
     ) -> Result<Option<&mut Interactive<Work>>> {
+        if self.has_error {
+            return Err(Error::failed_transaction());
+        }
         if let State::Begun(within) = &self.transaction {
             // Statements that count as one must not fail because of the order in which they need partitions.
             let is_of_one = within.as_ref().is_some_and(|within| Arc::ptr_eq(within, interrupt));
             let participants = if is_of_one { &Participants::All } else { participants };
             let engine = &self.shared.engine;
-            self.transaction = State::Open(engine.begin_with(participants, self.idle_timeout, Some(interrupt))?);
+            let mut transaction = engine.begin_with(participants, self.idle_timeout, Some(interrupt))?;
+            transaction.set_restorable(!self.savepoints.is_empty());
+            self.transaction = State::Open(transaction);
         }
         match &mut self.transaction {
             State::Open(transaction) => Ok(Some(transaction)),
@@ -445,6 +559,7 @@ impl RowSession {
     /// another engine's part of a statement.
     pub fn fail(&mut self) {
         match &mut self.transaction {
+            State::Open(_) | State::Begun(_) if !self.savepoints.is_empty() => self.has_error = true,
             State::Open(transaction) => transaction.fail(),
             State::Begun(_) => self.transaction = State::Failed,
             State::Failed | State::Idle => {}

@@ -39,7 +39,8 @@ use super::shared::{Shared, WIDENED_MAX};
 /// ```
 ///
 /// A statement that turns out to need another partition while it runs is undone, gets the partition and runs again. A
-/// failed statement has already given back its partitions. The log gets the transaction's effects, not its statements:
+/// failed statement has already given back its partitions, unless there is a [mark](Mark) to return to: then it alone is
+/// undone, and the session decides. The log gets the transaction's effects, not its statements:
 /// one or more records of one group, over all its partitions. Results of statements are told at once; therefore the
 /// transaction waits, when partitions come, until everything that it could read there is durable.
 pub struct Interactive<P: Program + ?Sized> {
@@ -56,8 +57,15 @@ pub struct Interactive<P: Program + ?Sized> {
     widened: usize,
     /// Identity of the transaction; `None` before the first partition has come.
     head: Option<Head>,
+    /// Whether an error of a statement undoes that statement alone.
+    is_restorable: bool,
     pub(super) state: State,
 }
+
+/// A place in a session's transaction that it can return to: the length of the undo in each partition that it had. In
+/// partitions that have come since, and in all of the default, this is the beginning.
+#[derive(Debug, Clone, Default)]
+pub struct Mark(Vec<(PartitionId, usize)>);
 
 /// State of a session's transaction.
 pub(super) enum State {
@@ -79,10 +87,49 @@ impl<P: Program + ?Sized> Interactive<P> {
     fn new(shared: Arc<Shared<P>>, idle_max: Duration) -> Self {
         let owner = Owner(shared.sessions.fetch_add(1, Ordering::Relaxed));
         let (all_rendezvous, members, places) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, owner, idle_max, all_rendezvous, members, places, widened: 0, head: None, state: State::Open }
+        Self {
+            shared,
+            owner,
+            idle_max,
+            all_rendezvous,
+            members,
+            places,
+            widened: 0,
+            head: None,
+            is_restorable: false,
+            state: State::Open,
+        }
     }
 
-    /// Runs a statement or a procedure in it. Any error, including an interruption, ends the transaction.
+    /// Says whether the session has a mark to return to after an error. Errors of waiting for partitions, such as an
+    /// interruption, end the transaction all the same.
+    pub fn set_restorable(&mut self, is_restorable: bool) {
+        self.is_restorable = is_restorable;
+    }
+
+    /// The place where it is now.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn mark(&mut self) -> Result<Mark> {
+        self.visit(|members| {
+            Mark(members.iter().map(|member| (member.partition.id(), member.transaction.undo.len())).collect())
+        })
+    }
+
+    /// Undoes its changes since a mark.
+    ///
+    /// # Errors
+    /// If it has ended, or breaks down.
+    pub fn restore(&mut self, mark: &Mark) -> Result<()> {
+        self.enter()?;
+        let length = |id| mark.0.iter().find(|(marked, _)| *marked == id).map_or(0, |(_, length)| *length);
+        let marks: Vec<usize> = self.members.iter().map(|member| length(member.partition.id())).collect();
+        self.undo_statement(&marks)
+    }
+
+    /// Runs a statement or a procedure in it. Any error, including an interruption, ends the transaction, unless it is
+    /// [restorable](Self::set_restorable).
     pub fn run(&mut self, program: &P, arguments: &[Value], interrupt: Option<&Arc<Interrupt>>) -> Result<P::Outcome> {
         let clock = self.shared.clock.clone();
         run_steps(&clock, || self.step(program, arguments, interrupt))
@@ -166,10 +213,34 @@ impl<P: Program + ?Sized> Interactive<P> {
         match next {
             Ok(()) => Step::Go,
             Err(error) => {
-                self.fail();
+                match self.state {
+                    // Nothing of the statement has run.
+                    State::Entered => self.fail_statement(&[]),
+                    _ => self.fail(),
+                }
                 Step::Over(Err(error))
             }
         }
+    }
+
+    /// Ends a statement that has failed and changed rows behind these marks; and the transaction, unless it can be
+    /// restored.
+    fn fail_statement(&mut self, marks: &[usize]) {
+        // An error of this has stopped the engine.
+        if !self.is_restorable || self.undo_statement(marks).is_err() {
+            self.fail();
+        }
+    }
+
+    /// Undoes changes to the mark in each partition, and keeps the partitions.
+    fn undo_statement(&mut self, marks: &[usize]) -> Result<()> {
+        if let Err(broken) = self.undo_to(marks) {
+            self.break_down(&broken);
+            return Err(broken);
+        }
+        self.members.iter_mut().for_each(|member| member.partition.unpin());
+        self.put_back();
+        Ok(())
     }
 
     /// Runs work on its partitions, and ends the statement unless it needs another partition.
@@ -211,16 +282,16 @@ impl<P: Program + ?Sized> Interactive<P> {
                 };
                 match again {
                     Ok(true) => return Step::Go,
-                    Ok(false) => self.fail(),
+                    Ok(false) => self.fail_statement(&marks),
                     Err(worse) => {
-                        self.fail();
+                        self.fail_statement(&marks);
                         return Step::Over(Err(worse));
                     }
                 }
                 Step::Over(Err(error))
             }
             Ok(Err(error)) => {
-                self.fail();
+                self.fail_statement(&marks);
                 Step::Over(Err(error))
             }
             Err(panic) => {

@@ -55,7 +55,7 @@ pub(crate) use filling::Filling;
 pub use handle::Handle;
 pub(crate) use handle::{Made, built_for};
 pub use holds::HoldTimes;
-pub use interactive::{Begin, Interactive};
+pub use interactive::{Begin, Interactive, Mark};
 pub(crate) use mailbox::ROOM_TRIES;
 pub use mailbox::{Mailbox, Reply, Ticket};
 pub use program::{Journal, NoJournal, Program};
