@@ -171,9 +171,18 @@ impl NodeError {
             | object_store::Error::Unauthenticated { .. } => ErrorKind::Refused,
             _ => ErrorKind::Unavailable,
         };
-        NodeError::new(kind, error.to_string())
+        let message = error.to_string();
+        if message.contains(INSTANCE_METADATA) {
+            return NodeError::new(ErrorKind::Refused, NO_CREDENTIALS);
+        }
+        NodeError::new(kind, message)
     }
 }
+
+/// Address at which machines of Amazon's clouds have credentials: where they are looked for when there are no others.
+const INSTANCE_METADATA: &str = "//169.254.169.254/";
+const NO_CREDENTIALS: &str = "there are no credentials for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                              AWS_SKIP_SIGNATURE=true for a public one";
 
 impl From<NodeError> for Status {
     fn from(error: NodeError) -> Self {

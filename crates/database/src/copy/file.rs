@@ -1,11 +1,13 @@
 //! Files of COPY TO, which are there whole or not at all.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use thermocline_compute::CopyFile;
 use thermocline_types::Class;
 
@@ -32,6 +34,48 @@ pub fn create(path: PathBuf) -> Result<(Option<CopyFile>, File)> {
         file.set_permissions(before.permissions()).map_err(|error| of_file(&target, &error))?;
     }
     Ok((Some(copy), file))
+}
+
+/// Destination of rows.
+pub enum Output {
+    /// As they are.
+    Plain(Box<dyn Write + Send>),
+    /// Compressed.
+    Gzip(GzEncoder<Box<dyn Write + Send>>),
+}
+
+impl Output {
+    /// Rows that are compressed, or not.
+    pub fn new(output: Box<dyn Write + Send>, is_gzip: bool) -> Self {
+        if is_gzip { Self::Gzip(GzEncoder::new(output, Compression::default())) } else { Self::Plain(output) }
+    }
+
+    /// Writes what follows the last row.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn end(self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Gzip(encoder) => encoder.finish()?.flush(),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(output) => output.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(output) => output.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+        }
+    }
 }
 
 /// Puts the rows into their place, durably: they replace what was there.

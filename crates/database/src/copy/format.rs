@@ -1,6 +1,6 @@
 //! Options of COPY: CSV or text, header, delimiter, NULL, quote and escape.
 
-use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption};
+use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopyTarget};
 use thermocline_types::{Class, Error, Result};
 
 /// File format of rows.
@@ -10,6 +10,8 @@ pub struct CopyFormat {
     pub is_csv: bool,
     /// Whether the first row contains the column names.
     pub has_header: bool,
+    /// Whether a first row of exactly the names of the columns is no row: of a file that is CSV by its name.
+    pub may_have_header: bool,
     /// Separator of fields.
     pub delimiter: u8,
     /// Text of NULL.
@@ -21,15 +23,25 @@ pub struct CopyFormat {
 }
 
 impl CopyFormat {
-    /// Reads options in `WITH (...)`, or in the syntax of PostgreSQL before 9.
+    /// Reads options in `WITH (...)`, or in the syntax of PostgreSQL before 9. Without a format, a file whose name ends in
+    /// `.csv`, or `.csv.gz`, is CSV.
     ///
     /// # Errors
     /// Unsupported, repeated and conflicting options.
-    pub fn of(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Self> {
+    pub fn of(options: &[CopyOption], legacy: &[CopyLegacyOption], target: &CopyTarget) -> Result<Self> {
         let mut written = Written::default();
         options.iter().try_for_each(|option| written.add(option))?;
         legacy.iter().try_for_each(|option| written.add_legacy(option))?;
-        written.format()
+        let is_csv = match target {
+            CopyTarget::File { filename } => {
+                let name = filename.to_ascii_lowercase();
+                name.strip_suffix(".gz").unwrap_or(&name).ends_with(".csv")
+            }
+            _ => false,
+        };
+        let may_have_header = is_csv && written.is_csv.is_none() && written.has_header.is_none();
+        written.is_csv = written.is_csv.or(is_csv.then_some(true));
+        Ok(Self { may_have_header, ..written.format()? })
     }
 }
 
@@ -51,6 +63,9 @@ impl Written {
                 "csv" => set(&mut self.is_csv, true, "FORMAT"),
                 "text" => set(&mut self.is_csv, false, "FORMAT"),
                 "binary" => Err(unsupported("FORMAT binary")),
+                "parquet" | "json" => Err(Class::Unsupported.error(
+                    "COPY FROM reads csv and text: INSERT INTO t SELECT * FROM 'file.parquet' reads other formats",
+                )),
                 other => Err(Class::InvalidParameter.error(format_args!("COPY format \"{other}\" not recognized"))),
             },
             CopyOption::Delimiter(delimiter) => set(&mut self.delimiter, *delimiter, "DELIMITER"),
@@ -98,6 +113,7 @@ impl Written {
         let format = CopyFormat {
             is_csv,
             has_header: self.has_header.unwrap_or(false),
+            may_have_header: false,
             delimiter: byte(self.delimiter, if is_csv { b',' } else { b'\t' }, "DELIMITER")?,
             null: self.null.unwrap_or_else(|| if is_csv { String::new() } else { "\\N".to_owned() }),
             quote,

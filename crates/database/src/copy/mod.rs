@@ -5,7 +5,7 @@ mod format;
 mod reader;
 mod writer;
 
-pub use file::{create, finish, of_file};
+pub use file::{Output, create, finish, of_file};
 pub use format::CopyFormat;
 pub use reader::RowReader;
 pub use writer::RowWriter;

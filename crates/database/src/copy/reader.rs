@@ -312,7 +312,7 @@ mod tests {
 
     fn format(is_csv: bool) -> CopyFormat {
         let (delimiter, null) = if is_csv { (b',', String::new()) } else { (b'\t', "\\N".to_owned()) };
-        CopyFormat { is_csv, has_header: false, delimiter, null, quote: b'"', escape: b'"' }
+        CopyFormat { is_csv, has_header: false, may_have_header: false, delimiter, null, quote: b'"', escape: b'"' }
     }
 
     /// The rows, each with its line, and the error that ends them.

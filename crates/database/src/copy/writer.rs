@@ -53,13 +53,14 @@ impl<W: Write> RowWriter<W> {
         Ok(if self.lines.len() >= WRITE_BYTES { self.write() } else { Ok(()) })
     }
 
-    /// Writes the rest of the buffer and flushes.
+    /// Writes the rest of the buffer, flushes, and returns the stream.
     ///
     /// # Errors
     /// I/O errors.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<W> {
         self.write()?;
-        self.output.flush()
+        self.output.flush()?;
+        Ok(self.output)
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -129,6 +130,7 @@ mod tests {
         let csv = CopyFormat {
             is_csv: true,
             has_header: false,
+            may_have_header: false,
             delimiter: b',',
             null: String::new(),
             quote: b'"',

@@ -1,7 +1,7 @@
 //! COPY in PostgreSQL's form: files to row tables, queries to files.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName, Statement as Ast};
+use flate2::read::MultiGzDecoder;
 use thermocline_compute::EngineStream;
 use thermocline_pushdown::user_err;
 use thermocline_syntax::folded;
@@ -24,7 +25,7 @@ use super::session::Session;
 use super::streams::Streams;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
-use crate::copy::{CopyFormat, RowReader, RowWriter, create, finish, of_file};
+use crate::copy::{CopyFormat, Output, RowReader, RowWriter, create, finish, of_file};
 use crate::statement::{Statement, plain_query, simple};
 
 /// COPY in PostgreSQL's form:
@@ -43,7 +44,7 @@ impl Session {
         let Some(Ast::Copy { source, to, target, options, legacy_options, .. }) = statement.ast() else {
             return user_err!(Syntax, "expected COPY");
         };
-        let format = CopyFormat::of(options, legacy_options).map_err(external)?;
+        let format = CopyFormat::of(options, legacy_options, target).map_err(external)?;
         let affected = match source {
             CopySource::Table { table_name, columns } if !to => {
                 self.copy_from(table_name, columns, target, (format, streams.input), interrupt).await?
@@ -81,12 +82,13 @@ impl Session {
             _ => self.analytic(query, interrupt).await?,
         };
         let schema = headings.of_schema(&rows.schema);
-        let (output, file): (Box<dyn Write + Send>, _) = match path {
+        let (output, file) = match path {
             Some(path) => {
+                let is_gzip = is_gzip(&path);
                 let (file, writer) = blocking(move || create(path)).await??;
-                (Box::new(writer), file)
+                (Output::new(Box::new(writer), is_gzip), file)
             }
-            None => (output.unwrap_or_else(|| Box::new(std::io::sink())), None),
+            None => (Output::new(output.unwrap_or_else(|| Box::new(std::io::sink())), false), None),
         };
         let write = move |batches| write_all(output, format, &schema, batches);
         let rows = self.feed((vec![], rows), interrupt, write).await?;
@@ -116,7 +118,13 @@ impl Session {
         let input = match target {
             CopyTarget::File { filename } => {
                 let path = self.file_of_copy(filename)?;
-                Box::new(blocking(move || open(&path)).await??) as Box<dyn Read + Send>
+                let is_gzip = is_gzip(&path);
+                let file = blocking(move || open(&path)).await??;
+                if is_gzip {
+                    Box::new(MultiGzDecoder::new(BufReader::new(file))) as Box<dyn Read + Send>
+                } else {
+                    Box::new(file)
+                }
             }
             CopyTarget::Stdin => input.ok_or_else(|| no_stream("COPY FROM STDIN"))?,
             other => {
@@ -171,7 +179,7 @@ impl RowTarget {
             table.column(&name)
         };
         let positions = match columns {
-            [] => (0..table.columns.len()).collect(),
+            [] => table.listed_columns().map(|(position, _)| position).collect(),
             columns => columns.iter().map(named).collect::<RowResult<Vec<_>>>()?,
         };
         let columns = positions.iter().filter_map(|position| table.columns.get(*position));
@@ -204,6 +212,7 @@ impl RowTarget {
         format: CopyFormat,
         mut push: impl FnMut(&[ValueRef<'_>]) -> RowResult<()>,
     ) -> RowResult<u64> {
+        let mut may_be_header = format.may_have_header;
         let mut reader = RowReader::new(input, format).map_err(|error| self.at(1, None, error))?;
         let (mut rows, mut values) = (0, Vec::with_capacity(self.columns.len()));
         loop {
@@ -211,6 +220,9 @@ impl RowTarget {
             let line = reader.line();
             if !next.map_err(|error| self.at(line, None, error))? {
                 return Ok(rows);
+            }
+            if std::mem::take(&mut may_be_header) && self.is_header(&reader) {
+                continue;
             }
             self.check_width(reader.len()).map_err(|error| self.at(line, None, error))?;
             values.clear();
@@ -233,6 +245,13 @@ impl RowTarget {
             push(&given).map_err(|error| self.at(line, None, error))?;
             rows += 1;
         }
+    }
+
+    /// Whether the row has the names of the columns.
+    fn is_header(&self, row: &RowReader<Box<dyn Read + Send>>) -> bool {
+        let mut names = self.columns.iter().enumerate();
+        row.len() == self.columns.len()
+            && names.all(|(at, (name, _))| matches!(row.field(at), Ok(Some(field)) if field == &**name))
     }
 
     fn check_width(&self, given: usize) -> RowResult<()> {
@@ -265,6 +284,10 @@ fn no_stream(what: &str) -> DataFusionError {
     )))
 }
 
+fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
+}
+
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| of_file(path, &error))
 }
@@ -272,7 +295,7 @@ fn open(path: &Path) -> Result<File> {
 /// Writes batches as they arrive, up to `None`, and returns the number of rows. A channel that closes without `None`
 /// means that the query has failed or the statement was dropped.
 fn write_all(
-    output: Box<dyn Write + Send>,
+    output: Output,
     format: CopyFormat,
     schema: &SchemaRef,
     mut batches: Receiver<Option<RecordBatch>>,
@@ -282,7 +305,7 @@ fn write_all(
     let mut rows = 0;
     while let Some(batch) = batches.blocking_recv() {
         let Some(batch) = batch else {
-            return match writer.finish() {
+            return match writer.finish().and_then(Output::end) {
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(of_writing(&error)),
                 _ => Ok(rows),
             };

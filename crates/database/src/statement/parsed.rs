@@ -10,10 +10,9 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use thermocline_dialect::{check_depth, parse_tokens};
 use thermocline_pushdown::user_err;
-use thermocline_syntax::{Statement as Sql, Tokens};
+use thermocline_syntax::{Statement as Sql, Tokens, make_printable};
 
-use super::copy_statement::is_postgresql_copy;
-use super::printed::make_printable;
+use super::copy_statement::{copy_to_files, is_postgresql_copy};
 use super::setting_statement::{Change, alter_database};
 
 /// Tree of a statement.
@@ -41,6 +40,9 @@ impl Parsed {
     pub fn of(text: &str) -> Result<(Self, u32)> {
         let tokens = Tokens::of(text)?;
         check_depth(&tokens)?;
+        if let Some(text) = copy_to_files(&tokens, text)? {
+            return Self::of(&text);
+        }
         let operators = tokens.operators();
         let parsed = if begins_with_backup(&tokens) {
             Self::Backup(backup_to(&tokens, text)?)

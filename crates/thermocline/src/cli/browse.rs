@@ -48,7 +48,7 @@ pub async fn describe(runner: &mut Runner, pattern: &str) -> Result<(), Failure>
         }
         runner.say(&description.title)?;
         let columns = match runner.format {
-            Format::Csv | Format::Json if all.len() > 1 => with_name(description)?,
+            Format::Csv | Format::Json | Format::Markdown if all.len() > 1 => with_name(description)?,
             _ => description.columns.clone(),
         };
         let limits = Limits { rows: None, ..runner.limits() };

@@ -34,6 +34,10 @@ pub enum Order<'a> {
     Set(&'a str),
     /// Remove a variable.
     Unset(&'a str),
+    /// Print words.
+    Echo(&'a str),
+    /// COPY with a file or standard stream of this process; see [`copy_of`].
+    Copy(&'a str),
     /// Repeat the last statement.
     Watch(&'a str),
     /// Edit a file, see [`script_of`], or the last statement if it is empty, and run it.
@@ -73,7 +77,7 @@ pub enum Mode {
     Lines,
 }
 
-const MODES: &str = "table, line, csv or json";
+const MODES: &str = "table, line, csv, json or markdown";
 const ON_OFF: &str = "on or off";
 const ON_OFF_AUTO: &str = "on, off or auto";
 
@@ -107,6 +111,7 @@ impl<'a> Order<'a> {
             ("\\di" | ".indexes" | ".indices", pattern) => Self::List(Listing::Indexes, pattern),
             ("\\df", pattern) => Self::List(Listing::Functions, pattern),
             ("\\dn", pattern) => Self::List(Listing::Schemas, pattern),
+            ("\\du" | "\\dg", pattern) => Self::List(Listing::Roles, pattern),
             ("\\l" | "\\list" | ".databases", pattern) => Self::List(Listing::Databases, pattern),
             (".schema", pattern) => Self::Definitions(pattern),
             (".mode", "") => Self::Mode(None),
@@ -118,6 +123,8 @@ impl<'a> Order<'a> {
             ("\\o" | "\\out" | ".output", file) => Self::Output(file),
             ("\\set", rest) => Self::Set(rest),
             ("\\unset", name) => Self::Unset(name),
+            ("\\echo" | ".print", rest) => Self::Echo(rest),
+            ("\\copy", rest) => Self::Copy(rest),
             ("\\watch", rest) => Self::Watch(rest),
             ("\\e" | "\\edit", file) => Self::Edit(file),
             ("\\i" | "\\include" | ".read", file) => Self::Include { file, beside: false },
@@ -150,6 +157,7 @@ impl Mode {
             "table" | "box" | "column" | "duckbox" => Self::Rows(Format::Table),
             "csv" => Self::Rows(Format::Csv),
             "json" | "jsonlines" => Self::Rows(Format::Json),
+            "markdown" => Self::Rows(Format::Markdown),
             "line" | "lines" => Self::Lines,
             _ => return None,
         })
@@ -177,6 +185,47 @@ pub fn file_of(rest: &str) -> Result<String, String> {
 /// Those of [`file_of`].
 pub fn script_of(rest: &str) -> Result<String, String> {
     if rest.starts_with(['\'', '"', ':']) { file_of(rest) } else { Ok(rest.to_owned()) }
+}
+
+/// The COPY statement of a `\copy`, whose file may be without quotes.
+///
+/// # Errors
+/// If it has neither FROM nor TO with a file behind it, or runs a program.
+pub fn copy_of(rest: &str) -> Result<String, String> {
+    let (mut depth, mut within, mut direction) = (0_u32, None::<char>, None);
+    let mut starts_word = true;
+    for (at, letter) in rest.char_indices() {
+        match (within, letter) {
+            (Some(quote), letter) if letter == quote => within = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => within = Some(letter),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if starts_word && depth == 0 && within.is_none() && direction.is_none() {
+            let word: String = rest.get(at..).unwrap_or_default().chars().take_while(|c| !c.is_whitespace()).collect();
+            if word.eq_ignore_ascii_case("from") || word.eq_ignore_ascii_case("to") {
+                direction = Some(at + word.len());
+            }
+        }
+        starts_word = letter.is_whitespace() || letter == ')';
+    }
+    let wrong =
+        || format!("expected TABLE [(COLUMNS)] FROM FILE, or TABLE or (QUERY) TO FILE, with options, not {rest}");
+    let (head, tail) = rest.split_at_checked(direction.ok_or_else(wrong)?).ok_or_else(wrong)?;
+    let tail = tail.trim_start();
+    if tail.starts_with('\'') {
+        return Ok(format!("COPY {head} {tail}"));
+    }
+    let (file, options) = tail.split_once(char::is_whitespace).unwrap_or((tail, ""));
+    match file.to_ascii_lowercase().as_str() {
+        "" => Err(wrong()),
+        "program" => Err("it takes a file, not a program".to_owned()),
+        "stdin" | "pstdin" => Ok(format!("COPY {head} STDIN {options}")),
+        "stdout" | "pstdout" => Ok(format!("COPY {head} STDOUT {options}")),
+        _ => Ok(format!("COPY {head} '{}' {options}", file.replace('\'', "''"))),
+    }
 }
 
 /// The complaint about a reference to a variable that is not set.
@@ -239,6 +288,8 @@ mod tests {
             (".schema t", Some(Order::Definitions("t"))),
             (".mode CSV", Some(Order::Mode(Some(Mode::Rows(Format::Csv))))),
             (".mode yaml", Some(Order::Wrong(".mode yaml", MODES))),
+            ("\\echo a  'b c'", Some(Order::Echo("a  'b c'"))),
+            ("\\copy t from x.csv csv;", Some(Order::Copy("t from x.csv csv"))),
             ("\\timing", Some(Order::Timing(Switch::Toggle))),
             ("\\timing off", Some(Order::Timing(Switch::Off))),
             ("\\timing auto", Some(Order::Wrong("\\timing auto", ON_OFF))),
@@ -297,6 +348,22 @@ mod tests {
         assert_eq!(script_of("a b.sql").as_deref(), Ok("a b.sql"));
         assert_eq!(script_of("\"a b.sql\"").as_deref(), Ok("a b.sql"));
         assert!(script_of("'a' b").is_err() && script_of(":a").is_err());
+    }
+
+    #[test]
+    fn files_of_copies_may_be_without_quotes() {
+        for (rest, statement) in [
+            ("t FROM x.csv CSV HEADER", "COPY t FROM 'x.csv' CSV HEADER"),
+            ("t (a, b) from 'a b.csv' with (format csv)", "COPY t (a, b) from 'a b.csv' with (format csv)"),
+            ("(SELECT 1 FROM t) To /tmp/it's", "COPY (SELECT 1 FROM t) To '/tmp/it''s' "),
+            ("(SELECT ' to ' AS \"from\")to stdout", "COPY (SELECT ' to ' AS \"from\")to STDOUT "),
+            ("\"from to\" from pstdin csv", "COPY \"from to\" from STDIN csv"),
+        ] {
+            assert_eq!(copy_of(rest).as_deref(), Ok(statement));
+        }
+        for rest in ["", "t", "t to", "t to program 'ls'", "(select 1 from t)"] {
+            assert!(copy_of(rest).is_err(), "{rest}");
+        }
     }
 
     #[test]

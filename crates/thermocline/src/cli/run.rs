@@ -133,7 +133,7 @@ impl Runner {
         self.last = Some(statement.clone());
         let Counts { rows, affected, shown, was_late } = match self.format {
             Format::Table => self.run_table(statement).await?,
-            Format::Csv | Format::Json => self.run_streaming(statement).await?,
+            Format::Csv | Format::Json | Format::Markdown => self.run_streaming(statement).await?,
         };
         self.sink.flush()?;
         Ok(Finished { rows, affected, time: started.elapsed(), shown, was_late })
@@ -202,6 +202,10 @@ impl Runner {
                 output::csv::header(schema, &mut text);
                 None
             }
+            Format::Markdown => {
+                output::markdown::header(schema, &mut text);
+                None
+            }
             Format::Json => None,
         };
         let is_wide = layout.as_ref().zip(limits.columns).is_some_and(|(layout, columns)| layout.width() > columns);
@@ -243,6 +247,7 @@ impl Runner {
     fn append(&self, schema: &SchemaRef, rows: &RecordBatch, text: &mut String) -> Result<(), Failure> {
         match self.format {
             Format::Json => output::json::rows(schema, rows, text)?,
+            Format::Markdown => output::markdown::rows(rows, text)?,
             Format::Csv | Format::Table => output::csv::rows(rows, text)?,
         }
         Ok(())
@@ -255,7 +260,7 @@ impl Runner {
     pub fn say(&self, line: &str) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.sink.print(format!("{}\n", output::table::in_one_line(line)).as_bytes()),
-            Format::Csv | Format::Json => Ok(()),
+            Format::Csv | Format::Json | Format::Markdown => Ok(()),
         }
     }
 
@@ -314,11 +319,13 @@ impl Runner {
                 Piece::Schema(schema) => {
                     rows = Some(0);
                     shown = headings.of_schema(&schema);
-                    if self.format == Format::Csv {
-                        text.clear();
-                        output::csv::header(&shown, &mut text);
-                        self.sink.print(text.as_bytes())?;
+                    text.clear();
+                    match self.format {
+                        Format::Csv => output::csv::header(&shown, &mut text),
+                        Format::Markdown => output::markdown::header(&shown, &mut text),
+                        Format::Json | Format::Table => {}
                     }
+                    self.sink.print(text.as_bytes())?;
                 }
                 Piece::Rows(batch) => {
                     for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {

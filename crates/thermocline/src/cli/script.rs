@@ -18,8 +18,8 @@ use super::Failure;
 use super::browse;
 use super::editor;
 use super::failure::notice;
-use super::order::{Mode, Order, Switch, file_of, no_variable, path_of, script_of, words};
-use super::output::{Format, Sink};
+use super::order::{Mode, Order, Switch, copy_of, file_of, no_variable, path_of, script_of, words};
+use super::output::{Format, Sink, flush, print};
 use super::run::{Expanded, Runner};
 use super::source::Source;
 use super::sql::summary;
@@ -33,13 +33,14 @@ const WATCH_PAUSE: Duration = Duration::from_secs(2);
 const HELP: &str = "\
 Statements end with a semicolon and may take several lines. Tab completes.
   \\d, .tables     list tables and views       \\dt \\dv \\di \\df   tables, views, indexes, functions
-  \\d NAME         describe a table or view    \\dn \\l           schemas, the database
+  \\d NAME         describe a table or view    \\dn \\du \\l       schemas, roles, the database
   .schema NAME    the statements that create it; names may have * and ?, as in \\dt o*
   \\i FILE         run a script                \\ir FILE         from the directory of the script that says so
   \\e [FILE]       edit the last statement     \\watch [SECONDS] repeat it, c=N times or until Ctrl-C
-  \\x [auto]       a line for each value       .mode NAME        table, line, csv or json
+  \\x [auto]       a line for each value       .mode NAME        table, line, csv, json, markdown
   .maxrows N      show at most N rows, 0 for all
   \\o [FILE]       write rows to a file        \\timing          show times, or not
+  \\copy ...       COPY with a file            \\echo TEXT       print a text
   \\set NAME TEXT  for :NAME, :'NAME', :\"NAME\" in statements; \\unset NAME; \\set lists all
   \\q, Ctrl-D      quit
 Ctrl-C clears the line, or cancels the query that runs. SHOW ALL lists settings, SET changes them.";
@@ -239,6 +240,17 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
         }
         Order::Set(rest) => set(&mut runner.variables, rest)?,
         Order::Unset(name) => runner.variables.unset(name),
+        Order::Echo(rest) => {
+            print(format!("{}\n", words(rest).join(" ")).as_bytes())?;
+            flush()?;
+        }
+        Order::Copy(rest) => {
+            let text = named("\\copy", copy_of(rest))?;
+            return match Script::whole(&text).part_with(&Variables::default())? {
+                Some(Part::Statement(statement)) => run_statement(runner, *statement, from.is_typed).await,
+                _ => Ok(Ended::Done),
+            };
+        }
         Order::Watch(rest) => return watch(runner, rest, from).await,
         Order::Edit(_) if !from.is_typed => {
             return Err(Failure::Failed("\\e is for the shell: a script has nobody who edits".to_owned()));

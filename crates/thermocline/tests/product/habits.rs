@@ -156,7 +156,7 @@ fn rows_are_shown_as_one_likes() {
     let csv = "n,text\n1,x\n22,\"a\nb\"\n";
     assert_eq!(said(&database, "table", &script), [table, records, table, records, json, csv, table].concat());
     for (wrong, why) in [
-        (".mode yaml", ".mode yaml: expected table, line, csv or json"),
+        (".mode yaml", ".mode yaml: expected table, line, csv, json or markdown"),
         ("\\x maybe", "expected on, off or auto"),
         ("\\timing x", "expected on or off"),
         (".nothing", "there is no command .nothing"),

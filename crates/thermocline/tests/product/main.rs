@@ -23,6 +23,7 @@ mod encoded_scan;
 mod faults;
 mod file_readers;
 mod files;
+mod first_hour;
 mod fourth_storage;
 mod habits;
 mod hostile_clients;

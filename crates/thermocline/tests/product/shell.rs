@@ -109,7 +109,8 @@ fn scripts_include_others() {
         ("\\i".to_owned(), "needs the name of a file"),
         ("\\i /nowhere/x.sql".to_owned(), "/nowhere/x.sql: No such file"),
         ("\\i 'a\nb'".to_owned(), "line 1: a quote is not closed"),
-        ("\\copy t".to_owned(), "there is no command \\copy t"),
+        ("\\lo_list t".to_owned(), "there is no command \\lo_list t"),
+        ("\\copy t".to_owned(), "\\copy: expected TABLE [(COLUMNS)] FROM FILE"),
     ] {
         let done = sql(&[], &format!("SELECT 1 AS n; {script}\n; SELECT 2 AS n"));
         assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), "n\n1\n"), "{script}");

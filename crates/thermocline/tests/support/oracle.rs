@@ -17,9 +17,15 @@ pub struct Oracle {
 impl Oracle {
     /// Starts a session.
     pub fn start() -> Self {
+        Self::start_at(Path::new("."))
+    }
+
+    /// Starts a session whose working directory is a folder.
+    pub fn start_at(folder: &Path) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/oracle.py");
         let mut process = Command::new(python())
             .arg(script)
+            .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

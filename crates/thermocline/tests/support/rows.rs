@@ -70,6 +70,12 @@ pub fn assert_same(mut actual: Vec<Row>, mut expected: Vec<Row>, ordered: bool, 
     }
 }
 
+/// Whether two lists have the same rows in the same order.
+pub fn same_rows(actual: &[Row], expected: &[Row]) -> bool {
+    let same = |(a, b): (&Row, &Row)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b));
+    actual.len() == expected.len() && actual.iter().zip(expected).all(same)
+}
+
 /// Numbers of different types and precisions sort alike.
 fn sort_key(row: &Row) -> Vec<(u8, String)> {
     row.iter()

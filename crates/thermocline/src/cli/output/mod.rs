@@ -4,6 +4,7 @@ pub mod cells;
 pub mod csv;
 pub mod expanded;
 pub mod json;
+pub mod markdown;
 pub mod table;
 
 use std::fs::File;
@@ -26,6 +27,8 @@ pub enum Format {
     Csv,
     /// One JSON object per line, as rows come
     Json,
+    /// A table in Markdown, as rows come
+    Markdown,
 }
 
 /// Rows formatted at a time.

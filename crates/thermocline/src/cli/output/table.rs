@@ -228,7 +228,7 @@ fn cut(line: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-fn is_number(kind: &DataType) -> bool {
+pub fn is_number(kind: &DataType) -> bool {
     match kind {
         DataType::Dictionary(_, values) => is_number(values),
         kind => kind.is_numeric(),
