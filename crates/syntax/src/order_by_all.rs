@@ -23,7 +23,7 @@ impl VisitorMut for Positions {
         {
             let position = |position: usize| OrderByExpr {
                 expr: Expr::value(Value::Number(position.to_string(), false)),
-                options: options.clone(),
+                options: *options,
                 with_fill: None,
             };
             *kind = OrderByKind::Expressions((1..=columns).map(position).collect());

@@ -331,7 +331,11 @@ fn statements_and_values_that_do_not_fit() {
     );
     run(&mut session, "INSERT INTO t VALUES (1, 1, 1.5, 'abc', true, '2024-02-29', 1.5)");
     for (sql, state, parts) in [
-        ("CREATE TABLE u (a BIGINT)", "42P16", &["table \"u\"", "PRIMARY KEY"][..]),
+        (
+            "CREATE TABLE u (a BIGINT UNIQUE) WITH (replicated = false)",
+            "42P16",
+            &["u_a_key", "WITH (replicated = true)"][..],
+        ),
         ("CREATE TABLE u (a BIGINT PRIMARY KEY, a TEXT)", "42701", &["a"]),
         ("CREATE TABLE t (a BIGINT PRIMARY KEY)", "42P07", &["t"]),
         ("CREATE TABLE u (a BIGINT PRIMARY KEY, b TEXT) PARTITION BY (b)", "42P16", &["b"]),

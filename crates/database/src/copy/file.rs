@@ -41,13 +41,16 @@ pub enum Output {
     /// As they are.
     Plain(Box<dyn Write + Send>),
     /// Compressed.
-    Gzip(GzEncoder<Box<dyn Write + Send>>),
+    Gzip(Box<GzEncoder<Box<dyn Write + Send>>>),
 }
 
 impl Output {
     /// Rows that are compressed, or not.
     pub fn new(output: Box<dyn Write + Send>, is_gzip: bool) -> Self {
-        if is_gzip { Self::Gzip(GzEncoder::new(output, Compression::default())) } else { Self::Plain(output) }
+        if !is_gzip {
+            return Self::Plain(output);
+        }
+        Self::Gzip(Box::new(GzEncoder::new(output, Compression::default())))
     }
 
     /// Writes what follows the last row.

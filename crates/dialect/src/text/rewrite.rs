@@ -8,9 +8,9 @@ use datafusion::common::Result;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, Interval, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
-    Value, VisitMut, VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, Interval, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
+    VisitorMut,
 };
 use thermocline_pushdown::{SQL_EXTRACT, external, user_err, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
