@@ -12,8 +12,10 @@ use crate::{CreateProcedure, Statement, Tokens, order_by_positions};
 /// # Errors
 /// Syntax errors, with line and column.
 pub fn parse(tokens: Tokens) -> Result<Statement, ParserError> {
+    // Most statements need no walk through their trees, which may be of millions of values.
+    let says_all = tokens.keywords().any(|keyword| keyword == Keyword::ALL);
     tokens.parsed(|parser| {
-        let parsed = statement(parser)?;
+        let parsed = statement(parser, says_all)?;
         while parser.consume_token(&Token::SemiColon) {}
         ended(parser, parsed)
     })
@@ -52,14 +54,15 @@ fn ended<T>(parser: &Parser<'_>, parsed: T) -> Result<T, ParserError> {
     }
 }
 
-fn statement(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
+fn statement(parser: &mut Parser<'_>, says_all: bool) -> Result<Statement, ParserError> {
     if parser.parse_keyword(Keyword::EXPLAIN) {
-        return Ok(Statement::Explain(Box::new(plain_statement(parser)?)));
+        return Ok(Statement::Explain(Box::new(plain_statement(parser, says_all)?)));
     }
-    plain_statement(parser)
+    plain_statement(parser, says_all)
 }
 
-fn plain_statement(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
+/// `says_all`: the text has the word ALL, as in `ORDER BY ALL`.
+fn plain_statement(parser: &mut Parser<'_>, says_all: bool) -> Result<Statement, ParserError> {
     if parser.parse_keywords(&[Keyword::CREATE, Keyword::PROCEDURE]) {
         return create_procedure(parser, false);
     }
@@ -74,7 +77,9 @@ fn plain_statement(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
         return call(parser);
     }
     let mut statement = parser.parse_statement()?;
-    order_by_positions(&mut statement);
+    if says_all {
+        order_by_positions(&mut statement);
+    }
     // The parser takes WITH before PARTITION BY only; this accepts it behind PARTITION BY.
     let options = match &statement {
         ast::Statement::CreateTable(_) => parser.parse_options(Keyword::WITH)?,

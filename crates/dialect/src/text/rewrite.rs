@@ -206,6 +206,9 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
 /// Rewrites `GROUP BY ALL` to the columns without aggregates and windows, and positions in `GROUP BY` to their columns,
 /// in queries that list their columns: DataFusion refuses to sort by an expression of an aggregate beside either.
 fn by_own_columns(select: &mut Select) {
+    if matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty()) {
+        return;
+    }
     let column = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
         _ => None,
