@@ -35,17 +35,7 @@ impl Table {
                 }
                 Ok(())
             };
-            let mut evicted = PutOff::default();
-            for (number, id) in self.ids.iter().enumerate() {
-                if number % LOOK_EVERY_ROWS == 0 {
-                    stopped()?;
-                }
-                match self.block_place(id) {
-                    Some(_) => evicted.add(id, self.id_bound()),
-                    None => enter(id, self.row_unread(id)?)?,
-                }
-            }
-            self.each_put_off(&mut evicted, blocks, stopped, &mut enter).map(drop)
+            self.each_row(blocks, stopped, &mut enter)
         };
         let result = build();
         if result.is_err() {
@@ -121,6 +111,20 @@ impl Table {
                 Err(Class::NotNullViolation.error(message))
             }
         };
+        self.each_row(blocks, stopped, &mut check)
+    }
+
+    /// Gives all rows to `each`, those in blocks after the others, and leaves them where they are. Calls `stopped` every
+    /// now and then.
+    ///
+    /// # Errors
+    /// If a row cannot be read; and those of `each` and `stopped`.
+    fn each_row(
+        &self,
+        blocks: Option<&dyn Blocks>,
+        stopped: &dyn Fn() -> Result<()>,
+        each: &mut dyn FnMut(TupleId, Row<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut evicted = PutOff::default();
         for (number, id) in self.ids.iter().enumerate() {
             if number % LOOK_EVERY_ROWS == 0 {
@@ -128,10 +132,10 @@ impl Table {
             }
             match self.block_place(id) {
                 Some(_) => evicted.add(id, self.id_bound()),
-                None => check(id, self.row_unread(id)?)?,
+                None => each(id, self.row_unread(id)?)?,
             }
         }
-        self.each_put_off(&mut evicted, blocks, stopped, &mut check).map(drop)
+        self.each_put_off(&mut evicted, blocks, stopped, each).map(drop)
     }
 
     /// Gives all rows the columns of this definition: additional ones with this value, or fewer. Evicted rows get them
